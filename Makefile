@@ -1,0 +1,48 @@
+# make book      build the site        make serve     look at it
+# make test      every check           make refresh   execute and normalize the notebooks
+# make address URL=https://github.com/you/your-fork
+# make lock      newer pins            make clean     delete what was built
+
+PYTHON ?= python3
+PORT ?= 8000
+RUN := .venv/bin/python
+
+# Other environments must not leak into this one.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_TARGET PIP_PREFIX PIP_USER
+export PYTHONNOUSERSITE := 1
+export JUPYTER_PREFER_ENV_PATH := 1
+
+.DEFAULT_GOAL := book
+.PHONY: environment site book serve test refresh address lock clean
+
+environment:
+	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) here. Name yours: make PYTHON=/path/to/python3 book"; exit 1; }
+	@"$(PYTHON)" tools/environment.py
+
+# Sphinx warns about a page only when it reads it: after a failure the pages must be read again.
+site: environment
+	@$(RUN) -c "from jupyter_book.cli.main import main; main()" build . -W --keep-going -q || { rm -rf _build/.doctrees; exit 1; }
+
+book: site
+	@echo "The book is built. Open _build/html/index.html, or run: make serve"
+
+serve: site
+	@$(RUN) tools/serve.py --port $(PORT)
+
+test: site
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m pytest tests
+	$(RUN) -m pytest --nbval book/
+
+refresh: environment
+	$(RUN) tools/refresh.py
+
+address: environment
+	@$(RUN) tools/address.py "$(URL)"
+
+lock: environment
+	$(RUN) tools/lock.py
+
+clean:
+	rm -rf _build
