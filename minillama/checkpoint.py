@@ -1,0 +1,266 @@
+"""Weights on disk in the Hugging Face Llama layout: config.json, safetensors. Nothing is unpickled."""
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from .config import MiniLLaMAConfig, RopeScaling
+from .model import MiniLLaMAForCausalLM
+
+WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
+
+# Our name, Hugging Face's name; {} is the layer.
+_NAMES = {
+    "token_embeddings.weight": "model.embed_tokens.weight",
+    "layers.{}.attn_norm.weight": "model.layers.{}.input_layernorm.weight",
+    "layers.{}.attn.wq.weight": "model.layers.{}.self_attn.q_proj.weight",
+    "layers.{}.attn.wk.weight": "model.layers.{}.self_attn.k_proj.weight",
+    "layers.{}.attn.wv.weight": "model.layers.{}.self_attn.v_proj.weight",
+    "layers.{}.attn.wo.weight": "model.layers.{}.self_attn.o_proj.weight",
+    "layers.{}.ffn_norm.weight": "model.layers.{}.post_attention_layernorm.weight",
+    "layers.{}.ffn.w_gate.weight": "model.layers.{}.mlp.gate_proj.weight",
+    "layers.{}.ffn.w_up.weight": "model.layers.{}.mlp.up_proj.weight",
+    "layers.{}.ffn.w_down.weight": "model.layers.{}.mlp.down_proj.weight",
+    "norm.weight": "model.norm.weight",
+    "lm_head.weight": "lm_head.weight",
+}
+_WRAPPERS = re.compile(r"^(?:(?:_orig_mod|module)\.)+")  # of torch.compile and of data-parallel training
+_LAYER = re.compile(r"(?<=layers\.)\d+(?=\.)")
+
+
+def _translate(name: str, table: dict[str, str]) -> str | None:
+    """`name` in the other code base, or None when the table has no such tensor."""
+    layer = _LAYER.search(name)
+    pattern = table.get(_LAYER.sub("{}", name, count=1))
+    return pattern and pattern.format(*[layer.group()] if layer else [])
+
+
+def to_hf_name(name: str) -> str | None:
+    """`layers.3.attn.wq.weight` -> `model.layers.3.self_attn.q_proj.weight`; None for an unknown name."""
+    return _translate(name, _NAMES)
+
+
+def from_hf_name(name: str) -> str | None:
+    """The inverse of `to_hf_name`."""
+    return _translate(name, {theirs: ours for ours, theirs in _NAMES.items()})
+
+
+def config_to_hf(config: MiniLLaMAConfig, dtype: torch.dtype = torch.float32) -> dict:
+    """The fields of a Hugging Face `config.json`."""
+    scaling = None
+    if config.rope_scaling is not None:
+        scaling = {"rope_type": "llama3", **vars(config.rope_scaling)}
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_q_heads,
+        "num_key_value_heads": config.n_kv_heads,
+        "head_dim": config.head_dim,
+        "intermediate_size": config.d_ffn,
+        "max_position_embeddings": config.max_seq_len,
+        "rope_theta": config.rope_theta,
+        "rope_scaling": scaling,
+        "rms_norm_eps": config.norm_eps,
+        "tie_word_embeddings": config.tie_word_embeddings,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "torch_dtype": str(dtype).removeprefix("torch."),
+    }
+
+
+def config_from_hf(fields: dict) -> MiniLLaMAConfig:
+    """Read the fields of a Hugging Face `config.json`; one that is missing has Llama's default there.
+
+    RoPE's base and scaling are read where transformers 4 keeps them (`rope_theta`, `rope_scaling`) and where
+    transformers 5 does (`rope_parameters`).
+
+    Raises:
+        ValueError: a feature this package does not have (biases, sliding windows, another architecture,
+            activation, RoPE rule or quantization), named; or a value out of range.
+    """
+    refused = [
+        ("model_type", fields.get("model_type", "llama"), "llama"),
+        ("hidden_act", fields.get("hidden_act", "silu"), "silu"),
+        ("attention_bias", fields.get("attention_bias") or False, False),
+        ("mlp_bias", fields.get("mlp_bias") or False, False),
+        ("sliding_window", fields.get("sliding_window"), None),
+        ("quantization_config", fields.get("quantization_config"), None),
+    ]
+    for architecture in fields.get("architectures") or ["LlamaForCausalLM"]:
+        refused.append(("architectures", architecture, "LlamaForCausalLM"))
+    for name, value, supported in refused:
+        if value != supported:
+            raise ValueError(f"{CONFIG}: {name} = {value!r} is not supported, only {supported!r}")
+
+    rope = {**(fields.get("rope_scaling") or {}), **(fields.get("rope_parameters") or {})}
+    thetas = {float(t) for t in (fields.get("rope_theta"), rope.pop("rope_theta", None)) if t is not None}
+    if len(thetas) > 1:
+        raise ValueError(f"{CONFIG}: rope_theta stands in two places with different values {sorted(thetas)}")
+    partial = rope.pop("partial_rotary_factor", fields.get("partial_rotary_factor", 1.0))
+    if partial != 1.0:
+        raise ValueError(f"{CONFIG}: partial_rotary_factor = {partial!r} is not supported, only 1.0")
+    kind = rope.pop("rope_type", rope.pop("type", "default"))
+    rope.pop("type", None)
+    scaling = None
+    if kind == "llama3":
+        names = tuple(RopeScaling.__dataclass_fields__)
+        missing = [name for name in names if name not in rope]
+        if missing:
+            raise ValueError(f"{CONFIG}: llama3 rope scaling lacks {', '.join(missing)}")
+        scaling = RopeScaling(**{name: rope[name] for name in names})
+    elif kind != "default":
+        raise ValueError(f"{CONFIG}: rope_type = {kind!r} is not supported, only 'default' and 'llama3'")
+
+    d_model, n_heads = fields.get("hidden_size", 4096), fields.get("num_attention_heads", 32)
+    head_dim, n_kv_heads = fields.get("head_dim"), fields.get("num_key_value_heads")
+    return MiniLLaMAConfig(
+        vocab_size=fields.get("vocab_size", 32000),
+        d_model=d_model,
+        n_layers=fields.get("num_hidden_layers", 32),
+        n_q_heads=n_heads,
+        n_kv_heads=n_heads if n_kv_heads is None else n_kv_heads,
+        head_dim=d_model // n_heads if head_dim is None else head_dim,
+        d_ffn=fields.get("intermediate_size", 11008),
+        max_seq_len=fields.get("max_position_embeddings", 2048),
+        rope_theta=thetas.pop() if thetas else 10000.0,
+        norm_eps=fields.get("rms_norm_eps", 1e-6),
+        tie_word_embeddings=bool(fields.get("tie_word_embeddings", False)),
+        rope_scaling=scaling,
+    )
+
+
+def save_pretrained(model: MiniLLaMAForCausalLM, directory: str | os.PathLike) -> None:
+    """Write `config.json` and `model.safetensors` as Hugging Face's `LlamaForCausalLM` reads them.
+
+    Both files are written beside their final names and renamed when complete, so an interrupted save leaves
+    the old ones. A tied head is stored once, as the embedding. `model` may be wrapped by torch.compile or
+    data-parallel training.
+
+    Raises:
+        ValueError: a parameter with no place in the layout.
+    """
+    state = {_WRAPPERS.sub("", name): tensor for name, tensor in model.state_dict().items()}
+    config = _unwrap(model).config
+    if config.tie_word_embeddings:
+        state.pop("lm_head.weight", None)
+    tensors = {}
+    for name, tensor in state.items():
+        theirs = to_hf_name(name)
+        if theirs is None:
+            raise ValueError(f"parameter {name!r} has no name in the Hugging Face Llama layout")
+        tensors[theirs] = tensor.detach().contiguous()
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    dtype = tensors["model.embed_tokens.weight"].dtype
+    text = json.dumps(config_to_hf(config, dtype), indent=2) + "\n"
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".saving-") as scratch:
+        weights, fields = Path(scratch, WEIGHTS), Path(scratch, CONFIG)
+        save_file(tensors, weights, metadata={"format": "pt"})
+        fields.write_text(text, encoding="utf-8")
+        os.replace(weights, directory / WEIGHTS)
+        os.replace(fields, directory / CONFIG)
+
+
+def from_pretrained(
+    directory: str | os.PathLike,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> MiniLLaMAForCausalLM:
+    """Load a Llama in the Hugging Face layout: one `model.safetensors`, or shards with their index.
+
+    No weight is initialized first: the tensors read from disk become the parameters.
+
+    Args:
+        directory: holds `config.json` and the weights.
+        dtype: of the loaded parameters, whatever the file's.
+        device: where they go.
+
+    Raises:
+        FileNotFoundError: no config or no weights.
+        ValueError: pickled weights, an unsupported feature, a missing, unexpected or misshapen tensor; named.
+    """
+    directory = Path(directory)
+    if not (directory / CONFIG).is_file():
+        raise FileNotFoundError(f"no {CONFIG} in {directory}")
+    config = config_from_hf(json.loads((directory / CONFIG).read_text(encoding="utf-8")))
+    state = {}
+    for file in _weight_files(directory):
+        with safe_open(file, framework="pt", device=str(device)) as tensors:
+            for name in tensors.keys():
+                plain = _WRAPPERS.sub("", name)
+                if plain.endswith("rotary_emb.inv_freq"):
+                    continue  # a table that old files carry; ours is computed
+                ours = from_hf_name(plain)
+                if ours is None or ours in state:
+                    raise ValueError(f"{file.name}: unexpected tensor {name!r}")
+                state[ours] = tensors.get_tensor(name).to(dtype)
+    return _assemble(config, state)
+
+
+def _assemble(config: MiniLLaMAConfig, state: dict[str, Tensor]) -> MiniLLaMAForCausalLM:
+    """A model around the tensors in `state` (our names), every one checked for name and shape."""
+    with torch.device("meta"):  # shapes without storage
+        model = MiniLLaMAForCausalLM(config)
+    wanted = dict(model.state_dict())
+    if config.tie_word_embeddings:
+        wanted.pop("lm_head.weight")
+        head = state.pop("lm_head.weight", None)
+        if head is not None and not torch.equal(head, state.get("token_embeddings.weight", head)):
+            raise ValueError(
+                f"{CONFIG} says tie_word_embeddings, but 'lm_head.weight' differs from the embedding"
+            )
+    for name, tensor in wanted.items():
+        if name not in state:
+            raise ValueError(f"missing tensor {to_hf_name(name)!r}")
+        if state[name].shape != tensor.shape:
+            raise ValueError(
+                f"tensor {to_hf_name(name)!r} has shape {tuple(state[name].shape)}, "
+                f"{CONFIG} asks for {tuple(tensor.shape)}"
+            )
+    unexpected = [to_hf_name(name) for name in state if name not in wanted]
+    if unexpected:
+        raise ValueError(f"unexpected tensors {unexpected}")
+    model.load_state_dict(state, strict=False, assign=True)  # strictness is checked above, tie included
+    model.tie_weights()
+    model.build_rope_tables(model.token_embeddings.weight.device)
+    return model
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    if (directory / WEIGHTS).is_file():
+        return [directory / WEIGHTS]
+    if (directory / INDEX).is_file():
+        names = json.loads((directory / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        files = [directory / name for name in dict.fromkeys(names)]
+        for file in files:
+            if file.parent != directory or not file.is_file():
+                raise FileNotFoundError(f"{INDEX} names {file.name!r}, which is not in {directory}")
+        return files
+    pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth") for p in directory.glob(pattern))
+    if pickles:
+        raise ValueError(
+            f"{directory} holds only pickled weights ({', '.join(pickles)}), which can run code when opened; "
+            f"convert them to safetensors"
+        )
+    raise FileNotFoundError(f"neither {WEIGHTS} nor {INDEX} in {directory}")
+
+
+def _unwrap(model):
+    while not hasattr(model, "config"):
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if inner is None:
+            raise ValueError(f"model must be a MiniLLaMAForCausalLM, got {type(model).__name__}")
+        model = inner
+    return model
