@@ -1,4 +1,4 @@
-"""Make .venv hold exactly what requirements.txt pins. Runs under any Python 3, so that it can say what is wrong.
+"""Make .venv hold what requirements.txt pins. Runs under any Python 3, so that it can say what is wrong.
 
     python3 tools/environment.py
 
@@ -71,7 +71,7 @@ def python_version(python):
 
 
 def fingerprint(version):
-    """What an install depends on. Of pyproject.toml only the parts that pip reads, so that lint settings may change."""
+    """What an install depends on; of pyproject.toml only the parts that pip reads."""
     import tomllib
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:

@@ -1,4 +1,4 @@
-"""Resolve the newest allowed versions of everything the build and the tests use, and pin them in requirements.txt.
+"""Resolve the newest allowed versions of all that the build and the tests use, and pin them.
 
 python tools/lock.py
 """
@@ -26,15 +26,10 @@ def main():
         options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
         subprocess.run([sys.executable, "-m", "pip", "install", *options, *wanted], cwd=ROOT, check=True)
         found = json.loads(report.read_text())["install"]
-    versions = {
-        item["metadata"]["name"].lower().replace("_", "-"): item["metadata"]["version"] for item in found
-    }
-    del versions["minillama"]
-    pins = [
-        f"{name}=={version.partition('+')[0]}"
-        for name, version in sorted(versions.items())
-        if not brought_by_cuda(name)
-    ]
+    packages = [item["metadata"] for item in found]
+    versions = {package["name"].lower().replace("_", "-"): package["version"] for package in packages}
+    wanted = sorted(name for name in versions if name != "minillama" and not brought_by_cuda(name))
+    pins = [f"{name}=={versions[name].partition('+')[0]}" for name in wanted]
     (ROOT / "requirements.txt").write_text(HEADER + "\n".join(pins) + "\n")
     print(f"requirements.txt pins {len(pins)} packages")
 

@@ -1,4 +1,4 @@
-"""What this book needs from Sphinx beyond its theme: formulas without scripts, checks, and pages that ask nobody."""
+"""What this book adds to Sphinx and its theme: formulas without scripts, checks, self-contained pages."""
 
 import hashlib
 from pathlib import Path

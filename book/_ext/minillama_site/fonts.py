@@ -8,24 +8,27 @@ from pathlib import Path
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
+from . import formulas
+
 MATH_ELEMENT = re.compile(r"<math\b.*?</math>", re.DOTALL)
 SINGLE_IDENTIFIER = re.compile(r"<mi>(.)</mi>")
-ITALIC_LETTERS = (0x1D434, "A", 26), (0x1D44E, "a", 26), (0x1D6E2, "Α", 25), (0x1D6FC, "α", 25)
 
 
 def write_math_font(target, pages):
     """STIX Two Math with the characters of all formulas, its stretching pieces included."""
     characters = set()
+    italic = formulas.characters("ITALIC")  # what a browser draws for a one-letter identifier
     for page in pages:
         for math in MATH_ELEMENT.findall(page):
             characters |= set(html.unescape(re.sub(r"<[^>]*>", "", math)))
-            characters |= {_italic(html.unescape(letter)) for letter in SINGLE_IDENTIFIER.findall(math)}
+            letters = map(html.unescape, SINGLE_IDENTIFIER.findall(math))
+            characters |= {italic.get(letter, letter) for letter in letters}
     characters |= set("0123456789+−=()[]{}|√ ")
     _write_subset(_packaged("ziamath", "STIXTwoMath-Regular.ttf"), target, map(ord, characters), layout=True)
 
 
 def write_icon_fonts(static, pages):
-    """The theme's icon fonts with the icons in use; the theme's script that draws all of them is not loaded."""
+    """The theme's icon fonts, cut to the icons in use; its script that draws icons is not loaded."""
     sheet = (static / "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
     names = {name for page in pages for name in re.findall(r"\bfa-[a-z0-9-]+", page)}
     codes = {int(code, 16) for code in re.findall(r'--pst-icon-[a-z-]+:\s*"\\([0-9a-f]+)"', sheet)}
@@ -42,19 +45,6 @@ def _packaged(package, name):
     if found is None:
         raise RuntimeError(f"the package {package} no longer contains {name}")
     return Path(found.locate())
-
-
-def _italic(letter):
-    """The character a browser draws for a one-letter identifier."""
-    if letter == "h":
-        return "ℎ"
-    for start, first, count in ITALIC_LETTERS:
-        offset = ord(letter) - ord(first)
-        if 0 <= offset < count:
-            return chr(start + offset)
-    return {"ϵ": "𝜖", "ϑ": "𝜗", "ϰ": "𝜘", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "∂": "𝜕", "∇": "𝛁"}.get(
-        letter, letter
-    )
 
 
 def _write_subset(source, target, codes, layout=False):

@@ -69,8 +69,8 @@ def _engine():
     # JSON, because QuickJS hands a long concatenated string to Python only in one piece.
     context.eval(
         """function render(tex, displayMode) {
-            const options = {displayMode, output: "mathml", throwOnError: true, strict: "error", trust: false};
-            return JSON.stringify(katex.renderToString(tex, options));
+            const strictly = {throwOnError: true, strict: "error", trust: false};
+            return JSON.stringify(katex.renderToString(tex, {displayMode, output: "mathml", ...strictly}));
         }"""
     )
     return context
@@ -98,7 +98,7 @@ def _refuse_what_core_cannot_draw(math, tex):
 
 
 def _space_function_names(math):
-    """Put the thin space that TeX sets around a function's name: browsers would write `a log x` as `alogx`."""
+    """Put TeX's thin space around a function's name: browsers would write `a log x` as `alogx`."""
     for parent in list(math.iter()):
         children = list(parent)
         for place, child in enumerate(children):
@@ -147,14 +147,15 @@ def _opens(element):
 
 
 @cache
-def _characters(style):
-    """For one style, the plain character to its styled one: `R` to `ℝ`."""
+def characters(style):
+    """For one style of Unicode's mathematical letters, the plain letter to the styled one."""
     found = {}
     for code in [*range(0x2100, 0x2150), *range(0x1D400, 0x1D800)]:
         kind, _, plain = unicodedata.decomposition(chr(code)).partition(" ")
         name = unicodedata.name(chr(code), "").removeprefix("MATHEMATICAL ")
         name = name.replace("BLACK-LETTER", "FRAKTUR").replace("PLANCK CONSTANT", "ITALIC SMALL H")
-        if kind == "<font>" and any(name.startswith(f"{style} {k}") for k in ("CAPITAL", "SMALL", "DIGIT")):
+        letter = name.removeprefix(f"{style} ")
+        if kind == "<font>" and letter != name and letter.split()[0] not in " ".join(STYLES.values()).split():
             found.setdefault(chr(int(plain, 16)), chr(code))
     return found
 
@@ -170,7 +171,7 @@ def _write_out_style(element):
     del element.attrib["mathvariant"]
     if variant not in STYLES:
         raise FormulaError(f"unknown mathvariant {variant!r}")
-    styled = _characters(STYLES[variant])
+    styled = characters(STYLES[variant])
     element.text = "".join(styled.get(character, character) for character in element.text or "")
 
 

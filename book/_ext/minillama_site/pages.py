@@ -38,8 +38,8 @@ def check_pictures(app, doctree):
 def _check_alt(text, node):
     if not (text or "").strip() or text.strip().lower().endswith(PICTURE_SUFFIXES):
         LOG.warning(
-            "a picture has no description (alt text): %r. A notebook's figure takes it from the cell metadata "
-            '{"mystnb": {"image": {"alt": "…"}}}',
+            "a picture has no description (alt text): %r. A notebook's figure takes it from "
+            'the cell metadata {"mystnb": {"image": {"alt": "…"}}}',
             text,
             location=node,
         )
