@@ -1,0 +1,20 @@
+"""Recorded results: measurements too long for a page, committed as JSON and loaded by the chapters."""
+
+import json
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_FOLDERS = (
+    _PACKAGE.parent / "benchmarks" / "results",
+    _PACKAGE.parent / "experiments" / "results",
+    _PACKAGE / "recorded",  # where an installed wheel keeps its copy
+)
+
+
+def recorded(name: str, *, folders=_FOLDERS) -> dict:
+    """The committed result `name` (a file `name.json`), from the checkout or from the installed package."""
+    found = {path.stem: path for folder in reversed(folders) for path in sorted(Path(folder).glob("*.json"))}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise ValueError(f"name {name!r} is not a recorded result; recorded are: {known}")
+    return json.loads(found[name].read_text(encoding="utf-8"))
