@@ -1,39 +1,18 @@
 """What this book adds to Sphinx and its theme: formulas without scripts, checks, self-contained pages."""
 
 import hashlib
+from html import escape
 from pathlib import Path
 
+from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from . import fonts, formulas, pages
+from . import checks, formulas, pages
 
 LOG = logging.getLogger(__name__)
 HERE = Path(__file__).parent
-
-
-def visit_inline_math(self, node):
-    self.body.append(f'<span class="math">{_render(node, display=False)}</span>')
-    raise pages.skip()
-
-
-def visit_display_math(self, node):
-    identifier = f' id="{node["ids"][0]}"' if node.get("ids") else ""
-    self.body.append(f'<div class="math"{identifier}>{_render(node, display=True)}')
-    if node["number"]:
-        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
-        self.add_permalink_ref(node, "Link to this equation")
-        self.body.append("</span>")
-    self.body.append("</div>\n")
-    raise pages.skip()
-
-
-def _render(node, display):
-    try:
-        return formulas.to_mathml(node.astext(), display)
-    except formulas.FormulaError as error:
-        LOG.warning("formula %r: %s", node.astext(), error, location=node)
-        return "<code>formula</code>"
 
 
 def setup(app):
@@ -43,12 +22,48 @@ def setup(app):
     app.add_config_value("minillama_site_digest", digest, "env")
     # Jupyter Book always sets this value of an extension that the book does not load.
     app.add_config_value("comments_config", {}, "env")
+
     app.add_html_math_renderer("mathml", (visit_inline_math, None), (visit_display_math, None))
+    app.add_node(HideCodeCellNode, override=True, html=(visit_folded_code, depart_folded_code))
+    app.add_js_file("book.js", loading_method="defer")
+
     app.connect("config-inited", pages.configure)
-    app.connect("doctree-read", pages.check_pictures)
+    app.connect("doctree-read", checks.check_sources)
+    app.connect("doctree-resolved", pages.keep_punctuation)
     app.connect("html-page-context", pages.complete_context, priority=900)
-    app.connect("build-finished", pages.finish)
+    app.connect("build-finished", pages.finish, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
 
 
-__all__ = ["fonts", "formulas", "pages", "setup"]
+def visit_inline_math(self, node):
+    self.body.append(_render(node, display=False))
+    raise nodes.SkipNode
+
+
+def visit_display_math(self, node):
+    identifier = f' id="{node["ids"][0]}"' if node.get("ids") else ""
+    self.body.append(f'<div class="formula"{identifier}>{_render(node, display=True)}')
+    if node["number"]:
+        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
+        self.add_permalink_ref(node, "Link to this equation")
+        self.body.append("</span>")
+    self.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def _render(node, display):
+    try:
+        return formulas.to_mathml(node.astext(), display)
+    except formulas.FormulaError as error:
+        LOG.warning("formula %r: %s", node.astext(), error, location=node)
+        return f"<code>{escape(node.astext())}</code>"
+
+
+def visit_folded_code(self, node):
+    """myst-nb's own fold has two titles and a label that says neither: a plain one is named by what it shows."""
+    title = escape(node["prompt_show"])
+    self.body.append(f'<details class="folded {" ".join(node["classes"])}"><summary>{title}</summary>\n')
+
+
+def depart_folded_code(self, node):
+    self.body.append("</details>\n")

@@ -1,7 +1,10 @@
 """The fonts that the built pages ask for, cut down to the characters that the pages use."""
 
+import hashlib
 import html
+import logging
 import re
+import shutil
 from importlib.metadata import files
 from pathlib import Path
 
@@ -10,34 +13,50 @@ from fontTools.ttLib import TTFont
 
 from . import formulas
 
+logging.getLogger("fontTools").setLevel(logging.WARNING)
 MATH_ELEMENT = re.compile(r"<math\b.*?</math>", re.DOTALL)
 SINGLE_IDENTIFIER = re.compile(r"<mi>(.)</mi>")
+TAG = re.compile(r"<[^>]*>")
+KEYBOARD = set(map(chr, range(0x20, 0x7F)))
+TEXT_FACES = {"text.woff2": "Regular", "text-italic.woff2": "It", "text-bold.woff2": "Semibold"}
+TEXT_FEATURES = ["kern", "liga", "mark", "mkmk", "ccmp", "tnum"]
 
 
-def write_math_font(target, pages):
-    """STIX Two Math with the characters of all formulas, its stretching pieces included."""
-    characters = set()
-    italic = formulas.characters("ITALIC")  # what a browser draws for a one-letter identifier
-    for page in pages:
-        for math in MATH_ELEMENT.findall(page):
-            characters |= set(html.unescape(re.sub(r"<[^>]*>", "", math)))
-            letters = map(html.unescape, SINGLE_IDENTIFIER.findall(math))
-            characters |= {italic.get(letter, letter) for letter in letters}
-    characters |= set("0123456789+−=()[]{}|√ ")
-    _write_subset(_packaged("ziamath", "STIXTwoMath-Regular.ttf"), target, map(ord, characters), layout=True)
-
-
-def write_icon_fonts(static, pages):
-    """The theme's icon fonts, cut to the icons in use; its script that draws icons is not loaded."""
+def write(static, pages, cache):
+    """`pages` are the HTML texts of the whole site."""
+    cache.mkdir(exist_ok=True)
+    text = KEYBOARD | {c for page in pages for c in html.unescape(TAG.sub("", MATH_ELEMENT.sub("", page)))}
+    for name, face in TEXT_FACES.items():
+        source = _packaged("font-source-serif-pro", f"SourceSerifPro-{face}.ttf")
+        _cut(source, static / "fonts" / name, text, TEXT_FEATURES, cache)
+    source = _packaged("ziamath", "STIXTwoMath-Regular.ttf")
+    _cut(source, static / "fonts/math.woff2", _formula_characters(pages), ["*"], cache)
     sheet = (static / "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
-    names = {name for page in pages for name in re.findall(r"\bfa-[a-z0-9-]+", page)}
-    codes = {int(code, 16) for code in re.findall(r'--pst-icon-[a-z-]+:\s*"\\([0-9a-f]+)"', sheet)}
-    for selectors, code in re.findall(r'([^{}]*):before\{content:"\\([0-9a-f]+)"\}', sheet):
-        if names & set(re.findall(r"\.(fa-[a-z0-9-]+)", selectors)):
-            codes.add(int(code, 16))
+    icons = _icons(pages, sheet)
     for font in sorted((static / "vendor/fontawesome/webfonts").glob("*.woff2")):
         font.with_suffix(".ttf").unlink(missing_ok=True)
-        _write_subset(font, font, codes)
+        _cut(font, font, icons, [], cache)
+
+
+def _formula_characters(pages):
+    italic = formulas.characters("ITALIC")  # what a browser draws for a one-letter identifier
+    found = set("0123456789+−=()[]{}|√ ")
+    for page in pages:
+        for math in MATH_ELEMENT.findall(page):
+            found |= set(html.unescape(TAG.sub("", math)))
+            letters = map(html.unescape, SINGLE_IDENTIFIER.findall(math))
+            found |= {italic.get(letter, letter) for letter in letters}
+    return found
+
+
+def _icons(pages, sheet):
+    """The theme's script would draw any of 2,000 icons; its fonts need only those that some page names."""
+    names = {name for page in pages for name in re.findall(r"\bfa-[a-z0-9-]+", page)}
+    codes = set(re.findall(r'--pst-icon-[a-z-]+:\s*"\\([0-9a-f]+)"', sheet))
+    for selectors, code in re.findall(r'([^{}]*):before\{content:"\\([0-9a-f]+)"\}', sheet):
+        if names & set(re.findall(r"\.(fa-[a-z0-9-]+)", selectors)):
+            codes.add(code)
+    return {chr(int(code, 16)) for code in codes}
 
 
 def _packaged(package, name):
@@ -47,16 +66,20 @@ def _packaged(package, name):
     return Path(found.locate())
 
 
-def _write_subset(source, target, codes, layout=False):
-    options = subset.Options()
-    options.flavor = "woff2"
-    options.hinting = False
-    options.notdef_outline = True
-    options.layout_features = ["*"] if layout else []
-    font = TTFont(source, lazy=True)
-    cutter = subset.Subsetter(options)
-    cutter.populate(unicodes=sorted(codes))
-    cutter.subset(font)
+def _cut(source, target, characters, features, cache):
+    """Write the subset; stretching pieces of a math font come along. Cutting takes seconds, so it is remembered."""
+    wanted = "".join(sorted(characters))
+    key = hashlib.sha256(source.read_bytes() + wanted.encode() + "".join(features).encode()).hexdigest()
+    kept = cache / f"{key}.woff2"
+    if not kept.exists():
+        options = subset.Options(flavor="woff2", hinting=False, notdef_outline=True, layout_features=features)
+        # The fonts' licenses reserve their names for the unchanged fonts; the notices (0, 13, 14) stay.
+        options.name_IDs = [0, 13, 14]
+        font = TTFont(source, lazy=True)
+        cutter = subset.Subsetter(options)
+        cutter.populate(text=wanted)
+        cutter.subset(font)
+        font.flavor = "woff2"
+        font.save(kept)
     target.parent.mkdir(parents=True, exist_ok=True)
-    font.flavor = "woff2"
-    font.save(target)
+    shutil.copyfile(kept, target)

@@ -1,57 +1,99 @@
-"""Checks on the sources, and what is done to each page and to the finished site."""
+"""What is done to each page and to the finished site."""
 
+import html
 import re
 from pathlib import Path
 
 from docutils import nodes
-from sphinx.util import logging
 
 from . import fonts, formulas
 
-LOG = logging.getLogger(__name__)
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".svg", ".gif", ".webp")
-IMG_TAG = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
-ALT_TEXT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 GENERATED = {"search", "genindex"}
-
-
-def skip():
-    return nodes.SkipNode()
+OPENING = re.compile(r"[(\[“‘]+$")
+CLOSING = re.compile(r"^[.,;:!?)\]”’%-]+")
+THEME_OPTIONS = {
+    "navbar_persistent": [],
+    "use_fullscreen_button": False,
+    "use_download_button": False,
+    "back_to_top_button": False,
+    "primary_sidebar_end": [],
+    "show_toc_level": 2,
+    "toc_title": "On this page",
+    "search_bar_text": "Search this book",
+    "pygments_light_style": "github-light",
+    "pygments_dark_style": "github-dark",
+}
+FRONT_PAGE = """\
+<!DOCTYPE html>
+<html lang="{language}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<meta http-equiv="refresh" content="0; url={target}">
+<link rel="canonical" href="{target}">
+</head>
+<body><main><h1>{title}</h1><p><a href="{target}">Read the book</a></p></main></body>
+</html>
+"""
 
 
 def configure(app, config):
     config.templates_path.append(str(Path(__file__).parent / "templates"))
     config.html_math_renderer = "mathml"
+    config.html_theme_options = {**THEME_OPTIONS, **config.html_theme_options}
 
 
-def check_pictures(app, doctree):
-    """A picture without a description is a fault of the page."""
-    for image in doctree.findall(nodes.image):
-        _check_alt(image.get("alt"), image)
-    for raw in doctree.findall(nodes.raw):
-        if "html" in raw.get("format", ""):
-            for tag in IMG_TAG.findall(raw.astext()):
-                found = ALT_TEXT.search(tag)
-                _check_alt(found and (found[1] or found[2]), raw)
-
-
-def _check_alt(text, node):
-    if not (text or "").strip() or text.strip().lower().endswith(PICTURE_SUFFIXES):
-        LOG.warning(
-            "a picture has no description (alt text): %r. A notebook's figure takes it from "
-            'the cell metadata {"mystnb": {"image": {"alt": "…"}}}',
-            text,
-            location=node,
-        )
+def keep_punctuation(app, doctree, docname):
+    """A browser may break the line between a formula and the comma behind it: tie them together."""
+    for math in list(doctree.findall(nodes.math)):
+        parent, place = math.parent, math.parent.index(math)
+        before = parent[place - 1] if place else None
+        after = parent[place + 1] if place + 1 < len(parent) else None
+        opening = OPENING.search(before) if isinstance(before, nodes.Text) else None
+        closing = CLOSING.search(after) if isinstance(after, nodes.Text) else None
+        if not (opening or closing):
+            continue
+        tied = nodes.inline(classes=["tied"])
+        parent[place] = tied
+        if opening:
+            parent[place - 1] = nodes.Text(before[: opening.start()])
+            tied += nodes.Text(opening[0])
+        tied += math
+        if closing:
+            parent[place + 1] = nodes.Text(after[closing.end() :])
+            tied += nodes.Text(closing[0])
 
 
 def complete_context(app, pagename, templatename, context, doctree):
-    """Titles as text: the theme would put raw TeX into the page's title and description."""
+    """Titles as text (the theme would put raw TeX there), and the links that a chapter offers."""
     if pagename in app.env.titles:
-        context["pagetitle"] = plain_text(app.env.titles[pagename])
+        context["pagetitle"] = context["title_text"] = plain_text(app.env.titles[pagename])
     if doctree is not None:
         paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
         context["page_description"] = plain_text(paragraph)[:160] if paragraph is not None else ""
+    context["book_links"] = _links(app, pagename, context)
+
+
+def _links(app, pagename, context):
+    options = app.config.html_theme_options
+    links = []
+    if pagename in app.env.found_docs and str(app.env.doc2path(pagename)).endswith(".ipynb"):
+        # The theme has worked out Colab's address from the repository's.
+        for group in context.get("header_buttons", []):
+            for button in group.get("buttons", []):
+                if button.get("text") == "Colab":
+                    tip = "Run this chapter in Google Colab"
+                    links.append({"url": button["url"], "text": "Colab", "tip": tip, "icon": "fas fa-play"})
+        source = f"{context['pathto']('_sources', 1)}/{context['sourcename']}"
+        tip = "Download this chapter as a notebook"
+        links.append({"url": source, "text": "Notebook", "tip": tip, "icon": "fas fa-download", "file": True})
+    if options.get("repository_url"):
+        tip = "The book's repository"
+        links.append(
+            {"url": options["repository_url"], "text": "Source", "tip": tip, "icon": "fab fa-github"}
+        )
+    return links
 
 
 def plain_text(node):
@@ -68,17 +110,26 @@ def finish(app, exception):
     if exception or app.builder.format != "html":
         return
     out = Path(app.outdir)
+    root = app.config.master_doc
+    title = html.escape(app.config.html_title)
+    front = FRONT_PAGE.format(
+        language=app.config.language, title=title, target=app.builder.get_target_uri(root)
+    )
+    (out / "index.html").write_text(front, encoding="utf-8")
     _remove_stale_pages(app, out)
-    texts = [path.read_text(encoding="utf-8") for path in sorted(out.rglob("*.html"))]
-    fonts.write_math_font(out / "_static/fonts/math.woff2", texts)
-    fonts.write_icon_fonts(out / "_static", texts)
+    texts = [path.read_text(encoding="utf-8") for path in _pages(out)]
+    fonts.write(out / "_static", texts, cache=out.parent / ".fonts")
+
+
+def _pages(out):
+    return sorted(path for path in out.rglob("*.html") if path.relative_to(out).parts[0] != "_static")
 
 
 def _remove_stale_pages(app, out):
-    """An earlier build's page that is no longer in the table of contents must not be found any more."""
-    wanted = {Path(app.builder.get_target_uri(name)) for name in app.env.found_docs | GENERATED}
-    wanted.add(Path("index.html"))
-    for path in out.rglob("*.html"):
-        relative = path.relative_to(out)
-        if relative not in wanted and relative.parts[0] not in ("_static", "_sources"):
+    """A page of an earlier build that is no longer in the table of contents must not be found any more."""
+    wanted = {out / app.builder.get_target_uri(name) for name in app.env.found_docs | GENERATED}
+    for path in _pages(out):
+        if path not in wanted and path.name != "index.html":
             path.unlink()
+    for leftover in (out / "_static").glob("*webpack-macros.html"):
+        leftover.unlink()

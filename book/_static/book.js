@@ -1,0 +1,28 @@
+// A part that scrolls sideways must be reachable by keyboard; folded parts are printed open.
+(() => {
+  const markScrolling = () => {
+    for (const box of document.querySelectorAll(".formula")) {
+      if (box.scrollWidth > box.clientWidth + 1) {
+        box.tabIndex = 0;
+        box.setAttribute("role", "group");
+        box.setAttribute("aria-label", "Formula, scrolls sideways");
+      } else {
+        box.removeAttribute("tabindex");
+        box.removeAttribute("role");
+        box.removeAttribute("aria-label");
+      }
+    }
+  };
+  new ResizeObserver(markScrolling).observe(document.body);
+  document.fonts.ready.then(markScrolling);
+  document.addEventListener("toggle", markScrolling, true);
+
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const fold of opened) fold.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const fold of opened) fold.open = false;
+  });
+})();
