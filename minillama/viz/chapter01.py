@@ -69,10 +69,11 @@ def _draw_chain(gain: float, depth: int):
 def _chain_alt(gain: float, depth: int) -> str:
     end = levels(gain, depth)[-1]
     course = "stays at 1" if gain == 1 else f"{'climbs' if gain > 1 else 'falls'} from 1 to {_plain(end)}"
+    layers = "1 layer" if depth == 1 else f"{depth} layers"
     return (
-        f"Signal level in a chain of {depth} {'layer' if depth == 1 else 'layers'}, each with gain {gain:.2f}, "
-        f"on a logarithmic axis. Without gain control it {course}. With a gain control before each layer it is "
-        f"{_plain(gain)} after every layer."
+        f"Signal level in a chain of {layers}, each with gain {gain:.2f}, on a logarithmic axis. "
+        f"Without gain control it {course}. "
+        f"With a gain control before each layer it is {_plain(gain)} after every layer."
     )
 
 

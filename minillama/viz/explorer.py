@@ -1,7 +1,7 @@
 """What both kinds of explorer share: one display that is live with a kernel and moves by itself without one.
 
 The display carries a widget view (a running front end takes it), self-contained HTML (a built page takes it)
-and plain text. The HTML never depends on the widget library: a notebook's saved output is the same everywhere.
+and plain text. The HTML never depends on the widget library: saved notebooks are the same everywhere.
 """
 
 import itertools

@@ -1,0 +1,187 @@
+"""What all exercise checkers share: run the reader's function on chosen inputs and report in plain words."""
+
+import copy
+import functools
+import random
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+PASSED, WRONG, NOT_ATTEMPTED = "passed", "wrong", "not attempted"
+UNEXPECTED_ERROR = "Your function raised this error; call it on this input by itself to see where."
+
+
+@dataclass(frozen=True)
+class Result:
+    """A verdict: true when passed. Its message has been printed already, so a notebook shows nothing more."""
+
+    name: str
+    status: str
+    message: str
+
+    def __bool__(self) -> bool:
+        return self.status == PASSED
+
+    def _ipython_display_(self) -> None:
+        pass
+
+
+class _NotAttempted(Exception):
+    pass
+
+
+class _Wrong(Exception):
+    pass
+
+
+class Attempt:
+    """The reader's function under test. Remembers the input in hand for the report."""
+
+    def __init__(self, fn, name: str):
+        self._fn = fn
+        self._name = name
+        self._arguments = {}
+        self.calls = 0
+
+    def __call__(self, *, on_error: dict | None = None, **arguments):
+        """Call the function with `arguments` by position; `on_error` maps exception types to hints."""
+        self._arguments = arguments
+        self.calls += 1
+        given = copy.deepcopy(list(arguments.values()))
+        try:
+            got = self._fn(*given)
+        except NotImplementedError:
+            raise _NotAttempted from None
+        except Exception as error:
+            hints = [hint for kind, hint in (on_error or {}).items() if isinstance(error, kind)]
+            came = f"{type(error).__name__}: {error}"
+            self.fail("a result", came, hints[0] if hints else UNEXPECTED_ERROR)
+        if got is None or got is ...:
+            if self.calls == 1:
+                raise _NotAttempted
+            self.fail("a result", repr(got), "For this input your function ends without returning anything.")
+        for (key, before), after in zip(arguments.items(), given, strict=True):
+            if not _unchanged(before, after):
+                self.fail(
+                    f"{key} left as it was",
+                    f"{key} = {show(after)}",
+                    f"Your function changed its input {key}. Make a new one; the caller still needs the old.",
+                )
+        return got
+
+    def match(self, got, expected, same, **explanation) -> None:
+        """Fail, with what `explain` finds, unless `same(got, expected)`."""
+        if not same(got, expected):
+            self.explain(got, expected, same, **explanation)
+
+    def explain(self, got, expected, same, *, wrong=(), hint: str, what: str = ""):
+        """Fail. `wrong` holds pairs (value, hint): the first value that `got` equals gives the hint."""
+        for value, its_hint in wrong:
+            if not same(expected, value) and same(got, value):
+                hint = its_hint
+                break
+        self.fail(*_contrast(expected, got, what), hint)
+
+    def fail(self, expected: str, came: str, hint: str):
+        shown = [f"{key} = {show(value)}" for key, value in self._arguments.items()]
+        inputs = ", ".join(shown)
+        if len(inputs) > 60:
+            inputs = "\n    " + "\n    ".join(shown)
+        raise _Wrong(
+            f"Not yet: {self._name} is wrong for {inputs}\n"
+            f"  expected: {expected}\n"
+            f"  came:     {came}\n"
+            f"  hint:     {hint}"
+        )
+
+
+def checker(name: str):
+    """Make of `check(attempt)` what readers call: it runs their function, prints the verdict, returns it."""
+
+    def decorate(check):
+        @functools.wraps(check)
+        def run(fn) -> Result:
+            if not callable(fn):
+                raise TypeError(f"fn {fn!r} must be a function; pass its name without parentheses")
+            attempt = Attempt(fn, name)
+            with _random_state_restored():
+                try:
+                    check(attempt)
+                    verdict = PASSED, f"Passed: {name} is right on all {attempt.calls} inputs."
+                except _NotAttempted:
+                    verdict = NOT_ATTEMPTED, f"Not attempted yet: {name} waits for your function."
+                except _Wrong as wrong:
+                    verdict = WRONG, str(wrong)
+            print(verdict[1])
+            return Result(name, *verdict)
+
+        return run
+
+    return decorate
+
+
+def close(a, b, tolerance: float = 1e-5) -> bool:
+    """Equal shapes and, entry by entry, equal values within `tolerance`, absolute and relative."""
+    if torch.is_tensor(a) and torch.is_tensor(b):
+        return a.shape == b.shape and torch.allclose(a.double(), b.double(), tolerance, tolerance)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if _is_number(a) and _is_number(b):
+        return abs(a - b) <= tolerance * max(1.0, abs(b))
+    return False
+
+
+def show(value, limit: int = 6) -> str:
+    """A value as it stands in a report: four digits, long ones cut, the same on every machine."""
+    if torch.is_tensor(value):
+        kind = str(value.dtype).removeprefix("torch.")
+        flat = show(value.detach().flatten().tolist(), limit)
+        return (
+            f"{kind} tensor of shape {tuple(value.shape)}: {flat}" if value.dim() != 1 else f"{kind} {flat}"
+        )
+    if isinstance(value, list | tuple):
+        inside = [show(each, limit) for each in value[:limit]] + ["…"] * (len(value) > limit)
+        return f"[{', '.join(inside)}]" if isinstance(value, list) else f"({', '.join(inside)})"
+    if isinstance(value, float):
+        return format(value, ".4g")
+    if isinstance(value, int | str | torch.dtype):
+        return str(value)
+    return f"something of type {type(value).__name__}"
+
+
+def _contrast(expected, got, what: str) -> tuple[str, str]:
+    """Expected and got side by side; of two long tensors only the entry that is furthest off."""
+    label = f"{what} " if what else ""
+    if torch.is_tensor(expected) and torch.is_tensor(got) and expected.shape == got.shape and got.numel() > 6:
+        off = (got.detach().double() - expected.double()).abs().nan_to_num(nan=torch.inf)
+        at = tuple(int(i) for i in torch.unravel_index(off.argmax(), off.shape))
+        # Neighbors in half precision differ in the fourth digit: show enough of them.
+        return tuple(f"{label}at {list(at)}: {each[at].item():.7g}" for each in (expected, got))
+    return f"{label}{show(expected)}", f"{label}{show(got)}"
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unchanged(before, after) -> bool:
+    if torch.is_tensor(before):
+        same = before.shape == after.shape and before.dtype == after.dtype
+        return same and torch.equal(before.nan_to_num(), after.nan_to_num())
+    return before == after
+
+
+@contextmanager
+def _random_state_restored():
+    """The reader's own random numbers go on as if no check had run."""
+    numpy = sys.modules.get("numpy")
+    saved = random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(saved[0])
+        torch.set_rng_state(saved[1])
+        if numpy:
+            numpy.random.set_state(saved[2])
