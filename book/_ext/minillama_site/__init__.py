@@ -60,7 +60,7 @@ def _render(node, display):
 
 
 def visit_folded_code(self, node):
-    """myst-nb's own fold has two titles and a label that says neither: a plain one is named by what it shows."""
+    """myst-nb's own fold has two titles and a label that says neither; this one is named by its title."""
     title = escape(node["prompt_show"])
     self.body.append(f'<details class="folded {" ".join(node["classes"])}"><summary>{title}</summary>\n')
 

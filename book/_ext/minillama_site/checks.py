@@ -1,4 +1,4 @@
-"""Faults in the sources that would otherwise only show on the page: each becomes a warning, which fails the build."""
+"""Faults in the sources that would otherwise only show on the page: warnings, which fail the build."""
 
 import re
 

@@ -67,7 +67,7 @@ def _packaged(package, name):
 
 
 def _cut(source, target, characters, features, cache):
-    """Write the subset; stretching pieces of a math font come along. Cutting takes seconds, so it is remembered."""
+    """Write the subset, with a math font's stretching pieces; it takes seconds, so it is remembered."""
     wanted = "".join(sorted(characters))
     key = hashlib.sha256(source.read_bytes() + wanted.encode() + "".join(features).encode()).hexdigest()
     kept = cache / f"{key}.woff2"

@@ -15,6 +15,8 @@ import quickjs
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 APPLY = "\u2061"  # the invisible "function application" that KaTeX puts after \log, \operatorname{RMS} …
 THIN_SPACE = "0.1667em"
+BARS = {"\u2223": "|", "|": "|", "\u2225": "\u2016", "\u2016": "\u2016"}
+LIMITS_BESIDE = {"munder": "msub", "mover": "msup", "munderover": "msubsup"}
 # Core draws these characters when they are written out; mathvariant it knows only as "normal".
 STYLES = {
     "bold": "BOLD",
@@ -45,9 +47,11 @@ def to_mathml(tex, display):
         element.tag = element.tag.removeprefix(NAMESPACE)
     _refuse_what_core_cannot_draw(math, tex)
     _space_function_names(math)
+    _limits_beside_in_fractions(math)
     for element in math.iter():
         _write_out_style(element)
-        _keep_accent_narrow(element)
+        _fit_accent(element)
+        _close_up_bars(element)
         _align_columns(element)
     if not display:
         math.attrib.pop("display", None)
@@ -175,10 +179,38 @@ def _write_out_style(element):
     element.text = "".join(styled.get(character, character) for character in element.text or "")
 
 
-def _keep_accent_narrow(element):
-    """\\hat is as wide as its mark; only \\widehat, which says so, is as wide as what it covers."""
-    if element.tag == "mover" and element.get("accent") == "true" and element[1].tag == "mo":
-        element[1].attrib.setdefault("stretchy", "false")
+def _fit_accent(element):
+    """Accents as characters that the font draws in place; only a wide one stretches over what it covers."""
+    if element.tag != "mover" or element.get("accent") != "true" or element[1].tag != "mo":
+        return
+    mark = element[1]
+    if mark.get("stretchy") == "true":
+        mark.text = {"^": "\u0302", "~": "\u02dc"}.get(mark.text, mark.text)
+    else:
+        mark.text = {"^": "\u02c6", "~": "\u02dc", "\u02c9": "\u203e"}.get(mark.text, mark.text)
+        mark.set("stretchy", "true" if mark.text == "\u20d7" else "false")
+
+
+def _close_up_bars(element):
+    """To browsers a bar is a relation with space around it; a delimiter has no space, and \\left makes it grow."""
+    if element.tag != "mo" or element.text not in BARS:
+        return
+    if "fence" in element.attrib:
+        element.attrib = {"stretchy": "true", "symmetric": "true"}
+    elif "stretchy" in element.attrib:
+        element.attrib = {"stretchy": "false"}
+    else:
+        return
+    element.text = BARS[element.text]
+    element.attrib |= {"lspace": "0", "rspace": "0"}
+
+
+def _limits_beside_in_fractions(math):
+    """TeX sets the index of \\max below it only in displayed style; browsers would in a fraction, too."""
+    for fraction in math.iter("mfrac"):
+        for element in fraction.iter():
+            if element.tag in LIMITS_BESIDE and _is_decorated_name(element):
+                element.tag = LIMITS_BESIDE[element.tag]
 
 
 def _align_columns(element):

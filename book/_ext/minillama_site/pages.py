@@ -39,7 +39,7 @@ FRONT_PAGE = """\
 
 
 def configure(app, config):
-    config.templates_path.append(str(Path(__file__).parent / "templates"))
+    config.templates_path.insert(0, str(Path(__file__).parent / "templates"))  # before the theme's own
     config.html_math_renderer = "mathml"
     config.html_theme_options = {**THEME_OPTIONS, **config.html_theme_options}
 
