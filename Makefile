@@ -19,9 +19,8 @@ environment:
 	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) here. Name yours: make PYTHON=/path/to/python3 book"; exit 1; }
 	@"$(PYTHON)" tools/environment.py
 
-# Sphinx warns about a page only when it reads it: after a failure the pages must be read again.
 site: environment
-	@$(RUN) -c "from jupyter_book.cli.main import main; main()" build . -W --keep-going -q || { rm -rf _build/.doctrees; exit 1; }
+	@$(RUN) tools/build.py
 
 book: site
 	@echo "The book is built. Open _build/html/index.html, or run: make serve"

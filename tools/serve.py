@@ -42,13 +42,22 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        # A browser that goes to the next page hangs up on this one.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def make_server(folder, port=0):
     """A server on 127.0.0.1; port 0 takes a free one. The caller runs `serve_forever` and `server_close`."""
     folder = Path(folder)
     if not (folder / "index.html").is_file():
         raise FileNotFoundError(f"{folder} holds no built site: run `make book` first")
     Handler.extensions_map[".woff2"] = "font/woff2"
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder)))
+    return Server(("127.0.0.1", port), partial(Handler, directory=str(folder)))
 
 
 def main():

@@ -192,7 +192,7 @@ def _fit_accent(element):
 
 
 def _close_up_bars(element):
-    """To browsers a bar is a relation with space around it; a delimiter has no space, and \\left makes it grow."""
+    """To browsers a bar is a relation with space around it; as a delimiter it has none, and may grow."""
     if element.tag != "mo" or element.text not in BARS:
         return
     if "fence" in element.attrib:
