@@ -162,16 +162,10 @@ class Explorer:
     def _repr_mimebundle_(self, include=None, exclude=None):
         bundle = {"text/plain": self.alt(**self.start), "text/html": self.html}
         if _has_kernel():
-            view = self.widget()._repr_mimebundle_()
-            if view is None:  # ipywidgets 7 shows itself instead of handing over its bundle
-                view = _view(self.widget())
-            bundle |= {key: value for key, value in view.items() if key.startswith("application/")}
+            # Written out, because only ipywidgets 8 hands over its own bundle.
+            view = {"version_major": 2, "version_minor": 0, "model_id": self.widget().model_id}
+            bundle["application/vnd.jupyter.widget-view+json"] = view
         return bundle
-
-
-def _view(widget) -> dict:
-    content = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    return {"application/vnd.jupyter.widget-view+json": content}
 
 
 def _has_kernel() -> bool:
