@@ -1,0 +1,63 @@
+"""Shared by the tests: the checkout on the path, no network, and tiny models of all-different sizes."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def make_config():
+    """A tiny configuration in which no two sizes agree, so that a swapped pair of axes cannot go unseen."""
+    import torch
+
+    from minillama import MiniLLaMAConfig
+
+    torch.set_num_threads(1)  # for models this small a second thread costs more than it gains
+
+    def make(**overrides):
+        sizes = dict(vocab_size=61, d_model=24, n_layers=3, n_q_heads=6, n_kv_heads=2, head_dim=10)
+        sizes |= dict(d_ffn=44, max_seq_len=32)
+        return MiniLLaMAConfig(**(sizes | overrides))
+
+    return make
+
+
+@pytest.fixture
+def make_model(make_config):
+    """A seeded model with weights large enough for attention to be sharp and gains that are not all one."""
+    import torch
+
+    from minillama import MiniLLaMAForCausalLM
+
+    def make(seed=0, **overrides):
+        model = MiniLLaMAForCausalLM(make_config(**overrides))
+        randomize(model, seed)
+        return model
+
+    def randomize(model, seed):
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim == 1:
+                    parameter.uniform_(0.5, 1.5, generator=generator)
+                else:
+                    parameter.normal_(0.0, parameter.shape[1] ** -0.5, generator=generator)
+
+    return make
+
+
+@pytest.fixture
+def make_ids():
+    import torch
+
+    def make(batch, length, vocab_size=61, seed=0):
+        return torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+    return make
