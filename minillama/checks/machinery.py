@@ -86,11 +86,11 @@ class Attempt:
 
     def fail(self, expected: str, came: str, hint: str):
         shown = [f"{key} = {show(value)}" for key, value in self._arguments.items()]
-        inputs = ", ".join(shown)
+        inputs = " " + ", ".join(shown)
         if len(inputs) > 60:
-            inputs = "\n    " + "\n    ".join(shown)
+            inputs = "".join(f"\n    {each}" for each in shown)
         raise _Wrong(
-            f"Not yet: {self._name} is wrong for {inputs}\n"
+            f"Not yet: {self._name} is wrong for{inputs}\n"
             f"  expected: {expected}\n"
             f"  came:     {came}\n"
             f"  hint:     {hint}"

@@ -78,7 +78,9 @@ def half_precision(attempt: Attempt) -> None:
         return scale * torch.randn(*shape, generator=seeded)
 
     gain = 0.5 + 1.5 * torch.rand(64, generator=seeded)
+    # In float32 and with a large ε first: there a wrong formula is seen apart from rounding.
     cases = [
+        (noise(2, 8), torch.linspace(0.5, 2, 8), 0.5),
         (torch.full((4,), 300.0, dtype=half), torch.ones(4, dtype=half), 1e-6),
         (torch.tensor([1e-4, -2e-4, 1e-4, 3e-4], dtype=half), torch.ones(4, dtype=half), 1e-8),
         (noise(2, 8).to(brain), torch.linspace(0.5, 2, 8), 1e-6),
