@@ -55,7 +55,7 @@ def refresh(path: Path) -> bool:
     """Execute and normalize one notebook; True when the file changed."""
     before = path.read_text(encoding="utf-8")
     notebook = prepare(before)
-    old_pictures = {cell.id: _pictures(cell) for cell in notebook.cells}
+    old_pictures = {cell.id: pictures(cell) for cell in notebook.cells}
     execute(notebook, path)
     normalize(notebook, old_pictures)
     nbformat.validate(notebook)
@@ -74,7 +74,7 @@ def prepare(text: str):
     if raw.get("nbformat") != 4:
         raise RefreshError(f"nbformat {raw.get('nbformat')!r} must be 4")
     raw["nbformat_minor"] = 5
-    _settle_ids(raw["cells"])  # before nbformat sees them: it would invent random ones
+    settle_ids(raw["cells"])  # before nbformat sees them: it would invent random ones
     notebook = nbformat.from_dict(raw)
     for cell in notebook.cells:
         cell.source = "".join(cell.source)
@@ -111,7 +111,7 @@ def _cell_metadata(metadata):
     return nbformat.from_dict(kept)
 
 
-def _settle_ids(cells) -> None:
+def settle_ids(cells) -> None:
     """Keep valid, unique ids; make the others from what the cell says: the same in every run."""
     seen = set()
     for cell in cells:
@@ -158,7 +158,7 @@ def normalize(notebook, old_pictures: dict) -> None:
         cell.outputs = _merge_streams(cell.outputs)
         for output in cell.outputs:
             _normalize_output(output, count)
-        _keep_same_pictures(cell, old_pictures.get(cell.id, []))
+        keep_same_pictures(cell, old_pictures.get(cell.id, []))
         stray = ADDRESS_IN_MEMORY.search(json.dumps(cell.outputs))
         if stray:
             raise RefreshError(
@@ -192,10 +192,10 @@ def _normalize_output(output, count: int) -> None:
         {"image/png": {k: sizes[k] for k in ("height", "width")}} if {"height", "width"} <= set(sizes) else {}
     )
     if "image/png" in output.data:
-        output.data["image/png"] = _compact_png(output.data["image/png"])
+        output.data["image/png"] = compact_png(output.data["image/png"])
 
 
-def _compact_png(encoded: str) -> str:
+def compact_png(encoded: str) -> str:
     """At most 256 colors, a third of the size, unless the eye could tell; no version stamp."""
     from PIL import Image, ImageChops, ImageStat
 
@@ -210,12 +210,12 @@ def _compact_png(encoded: str) -> str:
     return base64.b64encode(out.getvalue()).decode()
 
 
-def _pictures(cell) -> list[str]:
+def pictures(cell) -> list[str]:
     found = [output.get("data", {}).get("image/png") for output in cell.get("outputs", [])]
     return [picture.strip() for picture in found if picture]
 
 
-def _keep_same_pictures(cell, old: list[str]) -> None:
+def keep_same_pictures(cell, old: list[str]) -> None:
     """Another library version writes other bytes for the same pixels: then keep the old bytes."""
     new = [output for output in cell.outputs if "image/png" in output.get("data", {})]
     for output, picture in zip(new, old, strict=False):
