@@ -324,6 +324,20 @@ def test_an_end_token_outside_the_vocabulary_is_named(make_model, make_ids, eos_
         generate(make_model(), make_ids(1, 3), 2, eos_id=eos_id)
 
 
+# CASES 24, in memory: ids wider than the prompt's type must not wrap around.
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_a_prompt_of_a_narrow_type(make_model, make_ids, dtype):
+    model, ids = make_model(vocab_size=300), make_ids(2, 4, vocab_size=100)
+    expected = generate(model, ids, 20, temperature=0)
+    assert expected.max() > 255
+    try:
+        out = generate(model, ids.to(dtype), 20, temperature=0)
+    except (TypeError, ValueError) as error:
+        assert dtype != torch.int32 and "input_ids" in str(error)
+    else:
+        assert torch.equal(out.long(), expected)
+
+
 # CASES 8: unequal prompts are refused, not padded.
 @pytest.mark.parametrize(
     "ids",
