@@ -32,7 +32,7 @@ FRONT_PAGE = """\
 <title>{title}</title>
 <meta http-equiv="refresh" content="0; url={target}">
 <link rel="canonical" href="{target}">
-<link rel="icon" href="_static/favicon.svg">
+<link rel="icon" href="data:,">
 </head>
 <body><main><h1>{title}</h1><p><a href="{target}">Read the book</a></p></main></body>
 </html>

@@ -1,0 +1,276 @@
+"""Every page as a reader meets it: light and dark, on a desk and on a phone, with nothing from elsewhere."""
+
+import json
+from dataclasses import dataclass, field
+
+import build
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from conftest import ROOT, page_names
+
+MOST_BYTES = 1_200_000  # transferred, compressed, on a first visit
+THEMES = ("light", "dark")
+WIDTHS = (1280, 390)
+CHAPTERS = build.pages(ROOT)
+every_view = pytest.mark.parametrize(
+    ("name", "theme", "width"),
+    [(name, theme, width) for name in page_names() for theme in THEMES for width in WIDTHS],
+)
+every_page = pytest.mark.parametrize("name", page_names())
+every_chapter = pytest.mark.parametrize("name", CHAPTERS)
+
+WATCH_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+# Text a reader sees that was meant as a formula; code may contain anything.
+UNRENDERED = r"""() => {
+  const found = [...document.querySelectorAll("merror")].map((error) => error.textContent);
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.parentElement.closest("code, pre, kbd, script, style, noscript, template, textarea")) continue;
+    const match = text.data.match(/\$[^$\n]+\$|\$\$|\\[()[\]]|\\[a-zA-Z]{2,}|(?<!\w)[_^]\{/);
+    if (match) found.push(text.data.trim());
+  }
+  return found;
+}"""
+FLAT_FORMULAS = """() => [...document.querySelectorAll("main math")]
+  .filter((math) => { const box = math.getBoundingClientRect(); return box.width < 2 || box.height < 2; })
+  .map((math) => math.textContent)"""
+WIDEST = """() => {
+  const beyond = [...document.querySelectorAll("article *, .bd-header-article *")].filter((element) => {
+    for (let up = element.parentElement; up; up = up.parentElement) {
+      if (up !== document.body && getComputedStyle(up).overflowX !== "visible") return false;
+    }
+    const box = element.getBoundingClientRect();
+    return box.width > 2 && box.right > innerWidth + 1;
+  });
+  return beyond.slice(0, 3).map((element) => element.outerHTML.slice(0, 200));
+}"""
+PICTURES = """() => [...document.images].map((image) => ({
+  alt: image.alt.trim(), source: image.currentSrc.slice(0, 80),
+  drawn: image.complete && image.naturalWidth > 0,
+}))"""
+# Preloading would fetch the style sheets once more, from wrong addresses.
+AXE = {"preload": False, "resultTypes": ["violations"], "selectors": False}
+# A page of code has thousands of colored tokens: each kind is checked once, in folds and outside.
+ONE_TOKEN_OF_EACH_KIND = """() => {
+  const seen = new Set();
+  for (const token of [...document.querySelectorAll(".highlight span[class]")]) {
+    const kind = token.className + Boolean(token.closest("details"));
+    if (seen.has(kind)) token.replaceWith(...token.childNodes);
+    seen.add(kind);
+  }
+  document.body.normalize();
+}"""
+FONTS = "[...document.fonts].map((font) => [font.family + font.style + font.weight, font.status])"
+
+
+@dataclass
+class View:
+    """What was seen and heard while a page was opened once."""
+
+    url: str = ""
+    title: str = ""
+    heading: str = ""
+    background: str = ""
+    complaints: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
+    bytes: int = 0
+    shifted: float = 0.0
+    overflow: int = 0
+    beyond: list = field(default_factory=list)
+    unrendered: list = field(default_factory=list)
+    flat: list = field(default_factory=list)
+    pictures: list = field(default_factory=list)
+    fonts: dict = field(default_factory=dict)
+    violations: list = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def view(browser, site_url):
+    """Opens each page in each theme and width once; the tests below ask about what was noted then."""
+    seen = {}
+
+    def look(name, theme, width):
+        if (name, theme, width) not in seen:
+            seen[name, theme, width] = open_page(browser, f"{site_url}{name}.html", theme, width)
+        return seen[name, theme, width]
+
+    return look
+
+
+def open_page(browser, url, theme, width):
+    view = View()
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme)
+    page = context.new_page()
+    page.add_init_script(WATCH_SHIFTS)
+    page.on("console", lambda said: view.complaints.append((said.type, said.text, said.location["url"])))
+    page.on("pageerror", lambda error: view.complaints.append(("exception", str(error), "")))
+    page.on("request", lambda request: view.requests.append(request.url))
+    page.on("requestfailed", lambda request: view.failures.append(request.url))
+    page.on("response", lambda got: got.status >= 400 and view.failures.append(f"{got.status} {got.url}"))
+    network = context.new_cdp_session(page)
+    network.send("Network.enable")
+    sizes = []
+    network.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
+    page.goto(url)
+    if url.endswith("/index.html"):
+        page.wait_for_url(f"**/{CHAPTERS[0]}.html")  # where it sends its reader
+    page.evaluate("document.fonts.ready")
+    page.wait_for_load_state("networkidle")
+    view.bytes = sum(sizes)
+    view.shifted = page.evaluate("window.shifted")
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    view.url, view.title = page.url, page.title()
+    view.heading = page.evaluate("document.querySelector('h1').firstChild.parentElement.innerText")
+    view.background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    view.overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    view.beyond = page.evaluate(WIDEST)
+    view.unrendered = page.evaluate(UNRENDERED)
+    view.flat = page.evaluate(FLAT_FORMULAS)
+    view.pictures = page.evaluate(PICTURES)
+    view.fonts = dict(page.evaluate(FONTS))
+    page.evaluate(ONE_TOKEN_OF_EACH_KIND)
+    for fault in Axe().run(page, options=AXE).response["violations"]:
+        where = [node["html"][:200] for node in fault["nodes"]]
+        view.violations.append({"rule": fault["id"], "impact": fault["impact"], "where": where})
+    context.close()
+    return view
+
+
+@every_view
+def test_nothing_goes_wrong(view, name, theme, width):
+    seen = view(name, theme, width)
+    assert [said for said in seen.complaints if said[0] in ("error", "warning", "exception")] == []
+    assert seen.failures == []
+
+
+@every_view
+def test_nobody_else_is_asked(view, site_url, name, theme, width):
+    foreign = [
+        url for url in view(name, theme, width).requests if not url.startswith((site_url, "data:", "blob:"))
+    ]
+    assert foreign == []
+
+
+@every_view
+def test_every_formula_is_drawn(view, name, theme, width):
+    seen = view(name, theme, width)
+    assert seen.unrendered == [] and seen.flat == []
+
+
+@every_view
+def test_the_page_does_not_scroll_sideways(view, name, theme, width):
+    seen = view(name, theme, width)
+    assert seen.overflow <= 0 and seen.beyond == []
+
+
+@every_view
+def test_accessibility(view, name, theme, width):
+    assert view(name, theme, width).violations == [], json.dumps(
+        view(name, theme, width).violations, indent=1
+    )
+
+
+@every_view
+def test_the_theme_follows_the_system(view, name, theme, width):
+    red, green, blue = (int(part) for part in view(name, theme, width).background[4:-1].split(",")[:3])
+    assert (min(red, green, blue) > 230) if theme == "light" else (max(red, green, blue) < 50)
+
+
+@every_page
+def test_pictures_say_what_they_show(view, name):
+    for picture in view(name, "light", 1280).pictures:
+        assert picture["drawn"], picture
+        assert picture["alt"] and not picture["alt"].lower().endswith((".png", ".jpg", ".jpeg", ".svg")), (
+            picture
+        )
+
+
+@every_page
+def test_fonts_come_with_the_site(view, name):
+    fonts = view(name, "light", 1280).fonts
+    assert fonts["Booknormal400"] == "loaded" and "error" not in fonts.values()
+
+
+@every_view
+def test_text_does_not_jump(view, name, theme, width):
+    assert view(name, theme, width).shifted < 0.1
+
+
+@every_page
+def test_a_first_visit_is_light(view, name):
+    seen = view(name, "light", 1280)
+    assert 20_000 < seen.bytes <= MOST_BYTES
+
+
+@every_chapter
+def test_titles(view, name):
+    seen = view(name, "light", 1280)
+    book = "MiniLLaMA"
+    if name == CHAPTERS[0]:
+        assert seen.title == book
+    else:
+        assert seen.title.endswith(f" — {book}") and len(seen.title) > len(book) + 5
+    assert not set("$\\#{}") & set(seen.title)
+
+
+def test_the_front_page_leads_to_the_book(view):
+    assert view("index", "light", 1280).url.endswith(f"{CHAPTERS[0]}.html")
+
+
+@every_chapter
+def test_the_color_scheme_is_switched_by_keyboard_and_kept(page, site_url, name):
+    page.emulate_media(color_scheme="light")
+    page.goto(f"{site_url}{name}.html")
+    page.locator(".article-header-buttons .theme-switch-button").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@every_chapter
+def test_folds_open_by_keyboard_and_have_names(page, site_url, name):
+    page.goto(f"{site_url}{name}.html")
+    folds = page.locator("main details")
+    for fold in folds.all():
+        summary = fold.locator("> summary")
+        assert summary.inner_text().strip()
+        if fold.locator("xpath=ancestor::details").count():
+            continue
+        summary.focus()
+        before = fold.evaluate("fold => fold.open")
+        page.keyboard.press("Enter")
+        assert fold.evaluate("fold => fold.open") != before
+
+
+@every_chapter
+def test_a_page_is_readable_without_scripts(browser, site_url, name):
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"{site_url}{name}.html")
+    assert page.locator("main h1").is_visible() and page.locator("main p").first.is_visible()
+    context.close()
+
+
+@every_chapter
+def test_print_shows_the_text_and_nothing_to_click(page, site_url, name):
+    page.goto(f"{site_url}{name}.html")
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("main h1").is_visible()
+    for hidden in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-footer"):
+        assert not page.locator(hidden).first.is_visible(), hidden
+    assert page.locator("main details:not([open])").count() == 0
+
+
+def test_search_finds_the_front_page(page, site_url):
+    page.goto(f"{site_url}search.html?q=MiniLLaMA")
+    page.locator(f"#search-results a[href^='{CHAPTERS[0]}.html']").first.wait_for()
