@@ -3,14 +3,13 @@
 import json
 import re
 import shutil
-import sys
+import tomllib
 from pathlib import Path
 
+import address
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-import address  # noqa: E402
 
 NEW = "https://github.com/some-body/llama.fork"
 CELL_LINE = re.compile(r'^ADDRESS, VERSION = "([^"]*)", "([^"]*)"$', re.MULTILINE)
@@ -36,8 +35,6 @@ def test_the_configured_address_is_one():
 
 
 def test_every_notebook_installs_from_the_configured_address():
-    import tomllib
-
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for name, source in first_cells(ROOT):
         assert CELL_LINE.findall(source) == [(address.current(), version)], name

@@ -5,14 +5,10 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import build  # noqa: E402
-import serve  # noqa: E402
+import serve
+from book_pages import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # Nothing but the pages under test may use the network, or a foreign request would go unseen.
@@ -79,8 +75,3 @@ def find_browser():
     if os.environ.get("CI"):
         pytest.fail(hint, pytrace=False)
     pytest.skip(hint)
-
-
-def page_names():
-    """Every page a reader can open: those of the table of contents, the front page and the search."""
-    return ["index", *build.pages(ROOT), "search"]

@@ -3,21 +3,18 @@
 import json
 from dataclasses import dataclass, field
 
-import build
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-
-from conftest import ROOT, page_names
+from book_pages import CHAPTERS, PAGES
 
 MOST_BYTES = 1_200_000  # transferred, compressed, on a first visit
 THEMES = ("light", "dark")
 WIDTHS = (1280, 390)
-CHAPTERS = build.pages(ROOT)
 every_view = pytest.mark.parametrize(
     ("name", "theme", "width"),
-    [(name, theme, width) for name in page_names() for theme in THEMES for width in WIDTHS],
+    [(name, theme, width) for name in PAGES for theme in THEMES for width in WIDTHS],
 )
-every_page = pytest.mark.parametrize("name", page_names())
+every_page = pytest.mark.parametrize("name", PAGES)
 every_chapter = pytest.mark.parametrize("name", CHAPTERS)
 
 WATCH_SHIFTS = """
