@@ -181,11 +181,10 @@ def _controls_html(controls) -> str:
     """Native inputs, each inside its label. Widths come from the longest texts: nothing jumps on a move."""
     label = max(len(control.label) for control in controls)
     value = max((len(t) for c in controls if not c.is_menu for t in c.texts), default=0)
-    columns = f"grid-template-columns:repeat(auto-fit,minmax(min({label + value + 10}ch,100%),1fr))"
-    widths = f"--ml-label:{label}ch;--ml-value:{value}ch"
+    columns = " ml-two-columns" if len(controls) > 2 and label <= 10 else ""
     return "\n".join(
         [
-            f'<div class="ml-controls" style="{columns};{widths}" hidden>',
+            f'<div class="ml-controls{columns}" style="--ml-label:{label}ch;--ml-value:{value}ch" hidden>',
             *(_control_html(control) for control in controls),
         ]
     )
