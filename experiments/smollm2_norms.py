@@ -4,8 +4,8 @@
     python experiments/smollm2_norms.py
 
 writes experiments/results/smollm2_norms.json and prints a summary; about four minutes on two free cores.
-Weights and text come through `minillama.assets`. The weights are 4-bit ones, dequantized to float32; the gains
-were never quantized.
+Weights and text come through `minillama.assets`. The weights are 4-bit ones, dequantized to float32;
+the gains were never quantized.
 """
 
 import importlib.metadata
