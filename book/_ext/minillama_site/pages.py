@@ -8,6 +8,7 @@ from docutils import nodes
 
 from . import fonts, formulas
 
+COLAB = "https://colab.research.google.com"
 GENERATED = {"search", "genindex"}
 OPENING = re.compile(r"[(\[“‘]+$")
 CLOSING = re.compile(r"^[.,;:!?)\]”’%-]+")
@@ -42,7 +43,9 @@ FRONT_PAGE = """\
 def configure(app, config):
     config.templates_path.insert(0, str(Path(__file__).parent / "templates"))  # before the theme's own
     config.html_math_renderer = "mathml"
-    config.html_theme_options = {**THEME_OPTIONS, **config.html_theme_options}
+    options = config.html_theme_options = {**THEME_OPTIONS, **config.html_theme_options}
+    if not any(host in options.get("repository_url", "") for host in ("github", "gitlab", "bitbucket")):
+        options["repository_provider"] = "gitlab"  # the theme insists on one that it knows
 
 
 def keep_punctuation(app, doctree, docname):
@@ -78,22 +81,21 @@ def complete_context(app, pagename, templatename, context, doctree):
 
 def _links(app, pagename, context):
     options = app.config.html_theme_options
+    address = options.get("repository_url", "")
+    on_github = address.startswith("https://github.com/")
     links = []
     if pagename in app.env.found_docs and str(app.env.doc2path(pagename)).endswith(".ipynb"):
-        # The theme has worked out Colab's address from the repository's.
-        for group in context.get("header_buttons", []):
-            for button in group.get("buttons", []):
-                if button.get("text") == "Colab":
-                    tip = "Run this chapter in Google Colab"
-                    links.append({"url": button["url"], "text": "Colab", "tip": tip, "icon": "fas fa-play"})
+        if on_github:
+            branch = options.get("repository_branch", "main")
+            path = f"{address.removeprefix('https://github.com/')}/blob/{branch}/{pagename}.ipynb"
+            url, tip = f"{COLAB}/github/{path}", "Run this chapter in Google Colab"
+            links.append({"url": url, "text": "Colab", "tip": tip, "icon": "fas fa-play"})
         source = f"{context['pathto']('_sources', 1)}/{context['sourcename']}"
         tip = "Download this chapter as a notebook"
         links.append({"url": source, "text": "Notebook", "tip": tip, "icon": "fas fa-download", "file": True})
-    if options.get("repository_url"):
-        tip = "The book's repository"
-        links.append(
-            {"url": options["repository_url"], "text": "Source", "tip": tip, "icon": "fab fa-github"}
-        )
+    if address:
+        icon = "fab fa-github" if on_github else "fas fa-code"
+        links.append({"url": address, "text": "Source", "tip": "The book's repository", "icon": icon})
     return links
 
 
