@@ -384,10 +384,11 @@ def test_a_frozen_part_keeps_its_own_mode(make_model, make_ids):
     assert [module.training for module in model.modules()] == before
 
 
-def test_no_gradient_is_kept(make_model, make_ids):
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_no_gradient_is_kept(make_model, make_ids, use_cache):
     model, ids, graphs = make_model(), make_ids(1, 3), []
     model.layers[1].ffn.register_forward_hook(lambda _m, _i, out: graphs.append(out.requires_grad))
-    out = generate(model, ids, 4)
+    out = generate(model, ids, 4, use_cache=use_cache)
     assert graphs and not any(graphs) and not out.requires_grad and torch.is_grad_enabled()
     model(out, labels=out)[1].backward()  # the model can be trained on what it wrote
     assert all(p.grad is not None for p in model.parameters())
