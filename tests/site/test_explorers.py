@@ -235,6 +235,15 @@ def test_questions_answer_at_once_by_mouse_and_by_key(page, site_url, name, comp
 # -- formula explorers: JavaScript and Python draw the same ----------------------------------------------
 
 
+READ_BOTH = """(svg, ours) => {
+  const here = document.createElementNS(svg.namespaceURI, "svg");
+  here.innerHTML = ours;
+  const attributes = (child) => [...child.attributes].map(({ name, value }) => [name, value]);
+  return [svg, here].map((each) => [...each.children].map((child) =>
+    [child.tagName, child.textContent, ...attributes(child)]));
+}"""
+
+
 def formulas() -> dict:
     """Every formula explorer that `minillama.viz` offers, by name."""
     made = (getattr(viz, name)() for name in ("norm_walkthrough",))
@@ -290,11 +299,6 @@ def test_javascript_writes_the_marks_as_python_does(page, site_url, name, compla
     visit(page, f"{site_url}{name}.html", complaints)
     for root in page.locator(".ml-explorer:not(:has(.ml-frames))").all():
         explorer = known[root.get_attribute("data-name")]
-        script = (
-            "(svg, ours) => { const here = document.createElementNS(svg.namespaceURI, 'svg');"
-            " here.innerHTML = ours; return [svg, here].map((each) => [...each.children].map((child) => [child.tagName,"
-            " child.textContent, ...[...child.attributes].map(({ name, value }) => [name, value])])); }"
-        )
         svg = root.locator(".ml-picture svg")
-        theirs, ours = svg.evaluate(script, explorer.picture(**explorer.start))
+        theirs, ours = svg.evaluate(READ_BOTH, explorer.picture(**explorer.start))
         assert theirs == ours
