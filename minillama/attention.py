@@ -64,6 +64,11 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
         raise TypeError(f"mask must be a bool tensor, True = may attend; got dtype {mask.dtype}")
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., T, S)
     if mask is not None:
+        sizes = zip(reversed(mask.shape), reversed(scores.shape), strict=False)
+        if mask.ndim > scores.ndim or any(m not in (1, s) for m, s in sizes):
+            raise ValueError(
+                f"mask must broadcast to the scores {tuple(scores.shape)}, got {tuple(mask.shape)}"
+            )
         scores = scores.masked_fill(~mask, -math.inf)
     return softmax(scores) @ v  # (..., T, Dv)
 

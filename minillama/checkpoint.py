@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -31,7 +31,7 @@ _NAMES = {
     "norm.weight": "model.norm.weight",
     "lm_head.weight": "lm_head.weight",
 }
-_WRAPPERS = re.compile(r"^(?:(?:_orig_mod|module)\.)+")  # of torch.compile and of data-parallel training
+_WRAPPERS = re.compile(r"\b(?:_orig_mod|module)\.")  # of torch.compile and of data-parallel training
 _LAYER = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
 
@@ -75,6 +75,8 @@ def config_to_hf(config: MiniLLaMAConfig, dtype: torch.dtype = torch.float32) ->
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
+        "bos_token_id": None,  # Llama's defaults would stop generation at token 2
+        "eos_token_id": None,
         "torch_dtype": str(dtype).removeprefix("torch."),
     }
 
@@ -135,7 +137,7 @@ def config_from_hf(fields: dict) -> MiniLLaMAConfig:
         max_seq_len=fields.get("max_position_embeddings", 2048),
         rope_theta=thetas.pop() if thetas else 10000.0,
         norm_eps=fields.get("rms_norm_eps", 1e-6),
-        tie_word_embeddings=bool(fields.get("tie_word_embeddings", False)),
+        tie_word_embeddings=fields.get("tie_word_embeddings", False),
         rope_scaling=scaling,
     )
 
@@ -189,15 +191,28 @@ def from_pretrained(
 
     Raises:
         FileNotFoundError: no config or no weights.
-        ValueError: pickled weights, an unsupported feature, a missing, unexpected or misshapen tensor; named.
+        ValueError: an unreadable file, pickled weights, an unsupported feature, a missing, unexpected or
+            misshapen tensor; named.
     """
     directory = Path(directory)
     if not (directory / CONFIG).is_file():
         raise FileNotFoundError(f"no {CONFIG} in {directory}")
-    config = config_from_hf(json.loads((directory / CONFIG).read_text(encoding="utf-8")))
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point type, got {dtype}")
+    try:
+        fields = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{directory / CONFIG} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f"{directory / CONFIG} must hold an object, got {type(fields).__name__}")
+    config = config_from_hf(fields)
     state = {}
     for file in _weight_files(directory):
-        with safe_open(file, framework="pt", device=str(device)) as tensors:
+        try:
+            shard = safe_open(file, framework="pt", device=str(device))
+        except SafetensorError as error:
+            raise ValueError(f"{file} cannot be read: {error}") from error
+        with shard as tensors:
             for name in tensors.keys():
                 plain = _WRAPPERS.sub("", name)
                 if plain.endswith("rotary_emb.inv_freq"):

@@ -43,7 +43,7 @@ def filter_logits(
     if temperature == 0:
         best = h.argmax(-1, keepdim=True)
         return torch.full_like(h, -math.inf).scatter(-1, best, h.gather(-1, best))
-    h = h / temperature
+    h = (h.double() / temperature).float()  # a temperature below 1e-45 is 0 in float32
     if top_k is not None and top_k < h.shape[-1]:
         values, index = h.topk(top_k, dim=-1)
         h = torch.full_like(h, -math.inf).scatter(-1, index, values)
@@ -107,7 +107,7 @@ def generate(
     tokens = input_ids.new_empty(batch, total)  # one buffer: nothing grows with each step
     tokens[:, :t] = input_ids
     ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         for end in range(t, total):
@@ -128,4 +128,5 @@ def generate(
                 return tokens[:, : end + 1]
         return tokens
     finally:
-        model.train(was_training)
+        for module, training in modes:
+            module.training = training

@@ -40,6 +40,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         (..., C) in x's dtype.
 
     Raises:
+        TypeError: `x` is not a floating-point tensor.
         ValueError: the last axis of `x` is not as long as `weight`.
     """
     if weight.ndim != 1 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
@@ -47,6 +48,8 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
             f"x must end in an axis as long as weight, and weight must be a vector: "
             f"got x {tuple(x.shape)}, weight {tuple(weight.shape)}"
         )
+    if not x.is_floating_point():
+        raise TypeError(f"x must be a floating-point tensor, got dtype {x.dtype}")
     h = x.float()  # fp16 overflows at 256², and loses 1e-4² to zero
     h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps)
     return (h * weight.float()).to(x.dtype)

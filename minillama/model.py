@@ -56,6 +56,11 @@ class MiniLLaMAForCausalLM(nn.Module):
                 block.attn.wo.weight *= (2 * config.n_layers) ** -0.5
                 block.ffn.w_down.weight *= (2 * config.n_layers) ** -0.5
 
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        result = super().load_state_dict(state_dict, strict, assign)
+        self.tie_weights()  # assign=True makes two parameters of one
+        return result
+
     def tie_weights(self) -> None:
         """Make the head and the embedding one parameter, if the configuration says so."""
         if self.config.tie_word_embeddings:
@@ -73,6 +78,7 @@ class MiniLLaMAForCausalLM(nn.Module):
     def _apply(self, fn, recurse=True):
         """Move or cast the model, yet keep the phases float32: bfloat16 cannot tell position 256 from 257."""
         super()._apply(fn, recurse)
+        self.tie_weights()  # leaving the meta device makes two parameters of one
         self.build_rope_tables(self.cos.device)
         return self
 
@@ -193,6 +199,8 @@ def check_token_ids(name: str, ids: Tensor, vocab_size: int, ignored: int | None
         raise TypeError(f"{name} must be a tensor of token ids (B, T), got {type(ids).__name__}")
     if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
         raise TypeError(f"{name} must be an integer tensor, got dtype {ids.dtype}")
+    if ids.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"{name} must be int32 or int64, got dtype {ids.dtype}")
     if ids.ndim != 2 or ids.numel() == 0:
         raise ValueError(f"{name} must be (B, T) and not empty, got shape {tuple(ids.shape)}")
     if ids.is_cuda or ids.is_meta or torch.compiler.is_compiling():
