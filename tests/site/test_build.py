@@ -194,6 +194,16 @@ def test_the_math_font_can_stretch(site):
     assert {names[ord(character)] for character in "()[]{}|√"} <= set(stretching)
 
 
+def test_root_signs_of_all_heights_are_as_wide_as_the_small_one(site):
+    """Or Chromium leaves a gap behind every root that is not the tallest."""
+    font = TTFont(site / "_static/fonts/math.woff2")
+    variants = font["MATH"].table.MathVariants
+    sign = font.getBestCmap()[ord("√")]
+    heights = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(sign)]
+    names = [record.VariantGlyph for record in heights.MathGlyphVariantRecord]
+    assert len(names) >= 3 and {font["hmtx"][name][0] for name in names} == {font["hmtx"][sign][0]}
+
+
 def test_fonts_are_small_and_keep_their_notices(site):
     fonts = sorted(site.rglob("*.woff2"))
     assert sum(font.stat().st_size for font in fonts) < 250_000

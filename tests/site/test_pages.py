@@ -51,6 +51,7 @@ WIDEST = """() => {
 PICTURES = """() => [...document.images].map((image) => ({
   alt: image.alt.trim(), source: image.currentSrc.slice(0, 80),
   drawn: image.complete && image.naturalWidth > 0,
+  stretched: (image.width / image.height) / (image.naturalWidth / image.naturalHeight),
 }))"""
 # Preloading would fetch the style sheets once more, from wrong addresses.
 AXE = {"preload": False, "resultTypes": ["violations"], "selectors": False}
@@ -181,10 +182,15 @@ def test_the_theme_follows_the_system(view, name, theme, width):
     assert (min(red, green, blue) > 230) if theme == "light" else (max(red, green, blue) < 50)
 
 
+@every_view
+def test_pictures_keep_their_proportions(view, name, theme, width):
+    for picture in view(name, theme, width).pictures:
+        assert picture["drawn"] and picture["stretched"] == pytest.approx(1, abs=0.02), picture
+
+
 @every_page
 def test_pictures_say_what_they_show(view, name):
     for picture in view(name, "light", 1280).pictures:
-        assert picture["drawn"], picture
         assert picture["alt"] and not picture["alt"].lower().endswith((".png", ".jpg", ".jpeg", ".svg")), (
             picture
         )

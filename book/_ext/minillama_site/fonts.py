@@ -30,7 +30,7 @@ def write(static, pages, cache):
         source = _packaged("font-source-serif-pro", f"SourceSerifPro-{face}.ttf")
         _cut(source, static / "fonts" / name, text, TEXT_FEATURES, cache)
     source = _packaged("ziamath", "STIXTwoMath-Regular.ttf")
-    _cut(source, static / "fonts/math.woff2", _formula_characters(pages), ["*"], cache)
+    _cut(source, static / "fonts/math.woff2", _formula_characters(pages), ["*"], cache, _even_out_radicals)
     sheet = (static / "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
     icons = _icons(pages, sheet)
     for font in sorted((static / "vendor/fontawesome/webfonts").glob("*.woff2")):
@@ -66,16 +66,39 @@ def _packaged(package, name):
     return Path(found.locate())
 
 
-def _cut(source, target, characters, features, cache):
+def _even_out_radicals(font):
+    """Give the root signs of all heights one width, the smallest one's.
+
+    Chromium reserves the widest one's width for every root and leaves the rest empty, behind each small root.
+    """
+    variants = font["MATH"].table.MathVariants
+    sign = font.getBestCmap()[ord("√")]
+    heights = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(sign)]
+    width = font["hmtx"][sign][0]
+    larger = {record.VariantGlyph for record in heights.MathGlyphVariantRecord} - {sign}
+    larger |= {part.glyph for part in heights.GlyphAssembly.PartRecords}
+    for name in sorted(larger):
+        advance, left = font["hmtx"][name]
+        glyph = font["glyf"][name]
+        glyph.coordinates.scale((width / advance, 1))
+        glyph.coordinates.toInt()
+        glyph.recalcBounds(font["glyf"])
+        font["hmtx"][name] = (width, round(left * width / advance))
+
+
+def _cut(source, target, characters, features, cache, change=None):
     """Write the subset, with a math font's stretching pieces; it takes seconds, so it is remembered."""
     wanted = "".join(sorted(characters))
-    key = hashlib.sha256(source.read_bytes() + wanted.encode() + "".join(features).encode()).hexdigest()
+    recipe = [source.read_bytes(), wanted.encode(), "".join(features).encode(), Path(__file__).read_bytes()]
+    key = hashlib.sha256(b"\0".join(recipe)).hexdigest()
     kept = cache / f"{key}.woff2"
     if not kept.exists():
         options = subset.Options(flavor="woff2", hinting=False, notdef_outline=True, layout_features=features)
         # The fonts' licenses reserve their names for the unchanged fonts; the notices (0, 13, 14) stay.
         options.name_IDs = [0, 13, 14]
-        font = TTFont(source, lazy=True)
+        font = TTFont(source)
+        if change:
+            change(font)
         cutter = subset.Subsetter(options)
         cutter.populate(text=wanted)
         cutter.subset(font)
