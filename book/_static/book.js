@@ -1,4 +1,4 @@
-// A part that scrolls sideways must be reachable by keyboard; folded parts are printed open.
+// A formula that scrolls sideways must be reachable by keyboard; pages are printed light, with all folds open.
 (() => {
   const markScrolling = () => {
     for (const box of document.querySelectorAll(".formula")) {
@@ -18,11 +18,16 @@
   document.addEventListener("toggle", markScrolling, true);
 
   let opened = [];
+  let theme = null;
+  const root = document.documentElement;
   window.addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
     for (const fold of opened) fold.open = true;
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
   });
   window.addEventListener("afterprint", () => {
     for (const fold of opened) fold.open = false;
+    if (theme) root.dataset.theme = theme;
   });
 })();

@@ -79,6 +79,11 @@ def test_a_sound_book_builds_and_only_when_changed(small_book):
     title = BeautifulSoup(page.read_text(), "html.parser").title.get_text()
     assert title == "The figure of x2 — MiniLLaMA"
 
+    # A change to the style sheet alone arrives, too.
+    (small_book / "book/_static/book.css").write_text("p { color: teal }\n")
+    assert run_build(small_book) == (0, "")
+    assert (out / "_static/book.css").read_text() == "p { color: teal }\n"
+
     # A page taken out of the contents disappears; the other one stays.
     (small_book / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
     (small_book / "book/intro.md").write_text("# A small book\n\nAlone.\n")

@@ -265,13 +265,19 @@ def test_a_page_is_readable_without_scripts(browser, site_url, name):
 
 @every_chapter
 def test_print_shows_the_text_and_nothing_to_click(page, site_url, name):
+    page.emulate_media(color_scheme="dark")
     page.goto(f"{site_url}{name}.html")
     page.emulate_media(media="print")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
     assert page.locator("main h1").is_visible()
     for hidden in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-footer"):
         assert not page.locator(hidden).first.is_visible(), hidden
     assert page.locator("main details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 def test_search_finds_the_front_page(page, site_url):

@@ -16,10 +16,9 @@ HERE = Path(__file__).parent
 
 
 def setup(app):
-    # A change to this extension or its templates rebuilds every page.
-    sources = sorted(path for path in HERE.rglob("*") if path.suffix in (".py", ".html"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    app.add_config_value("minillama_site_digest", digest, "env")
+    # A change to the extension makes Sphinx read all pages again; one to styles or scripts, write them.
+    app.add_config_value("minillama_site_digest", digest(HERE), "env")
+    app.add_config_value("minillama_static_digest", digest(HERE.parent.parent / "_static"), "html")
     # Jupyter Book always sets this value of an extension that the book does not load.
     app.add_config_value("comments_config", {}, "env")
 
@@ -33,6 +32,12 @@ def setup(app):
     app.connect("html-page-context", pages.complete_context, priority=900)
     app.connect("build-finished", pages.finish, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
+
+
+def digest(folder):
+    """One hash of all files in a folder, byte code aside."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def visit_inline_math(self, node):
