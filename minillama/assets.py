@@ -172,7 +172,10 @@ def _publish(content: Path, home: Path, asset: Asset, aside: Path) -> None:
 
 
 def _intact(home: Path, asset: Asset) -> bool:
-    return home.is_dir() and _digest(home, asset.suffix) == asset.content_sha256
+    try:
+        return home.is_dir() and _digest(home, asset.suffix) == asset.content_sha256
+    except FileNotFoundError:  # another process is just replacing a damaged copy
+        return False
 
 
 def _digest(home: Path, suffix: str) -> str:

@@ -10,7 +10,7 @@ INTRO = Path(__file__).resolve().parents[1] / "book" / "intro.md"
 
 def test_the_ledger_is_the_models():
     text = INTRO.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.+?) \| \**([\d,]+)\** \| ([\d.]+) % \|$", text, re.M)
+    rows = re.findall(r"^\| (.+?) \| \**([\d,]+)\** \| ([\d.]+)\s% \|$", text, re.M)
     parts = accounting.count_parameters(MiniLLaMAConfig())
     total = parts["total"]
     counted = [parts[name] for name in ("token_embeddings", "attention", "feed_forward", "norms", "total")]

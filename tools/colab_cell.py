@@ -7,7 +7,7 @@ ADDRESS, VERSION = "https://github.com/OWNER/minillama-book", "0.1.0"
 if importlib.util.find_spec("minillama") is None:
     if "/OWNER/" in ADDRESS:
         raise RuntimeError(
-            "minillama is not installed and the book has no address yet: "
+            "minillama is not installed; the book has no public address yet: "
             "run `pip install -e '.[book]'` in a clone of the book, or set "
             "its address with `make address URL=...`"
         )
