@@ -306,7 +306,7 @@ from minillama import viz
 explorers = viz.loudspeakers(), viz.norm_walkthrough()
 display(*explorers)
 #---
-for which, at, value in ((0, 0, 1.3), (0, 1, 24), (1, 4, 10), (1, 0, -4.0)):
+for which, at, value in ((0, 0, 1.3), (0, 1, 24), (1, 5, -2), (1, 4, 4.0), (1, 0, -4.0)):
     explorer = explorers[which]
     picture = explorer.widget().children[1]
     controls = explorer.widget().children[2:]
@@ -359,7 +359,7 @@ def test_every_frame_can_be_put_together_again(loudspeakers):
     ]
     table = json.loads(text)
     states = list(loudspeakers.states())
-    assert len(table["runs"]) == len(states) == 52
+    assert len(table["runs"]) == len(states) == 56
     pictures = set()
     for state, runs in zip(states, table["runs"], strict=True):
         pairs = zip(runs[::2], runs[1::2], strict=True)
@@ -475,18 +475,27 @@ def test_twelve_loudspeakers(loudspeakers):
     assert "falls from 1 to 0.06872" in loudspeakers.alt(gain=0.8, depth=12)
 
 
+def test_the_chain_reaches_a_thousandth_and_is_heard_at_many_depths(loudspeakers):
+    gain, depth = (set(control.values) for control in loudspeakers.controls)
+    assert {0.75, 0.8, 1, 1.2} <= gain and {1, 12, 24} <= depth and len(depth) >= 7
+    assert ">0.001003<" in loudspeakers.picture(gain=0.75, depth=24)
+    assert loudspeakers.start == {"gain": 1.2, "depth": 12}
+
+
 def test_all_levels_fit_the_axis(loudspeakers):
     for state in loudspeakers.states():
         assert all(chapter01.LOWEST < level < chapter01.HIGHEST for level in chapter01.levels(**state))
 
 
 @pytest.mark.parametrize("x", [(2, -2, 2, -2), (3, 3, 3, 3), (4, 0, 0, 0), (0.1, -0.3, 1.7, 4), (0, 0, 0, 0)])
-@pytest.mark.parametrize("alpha", [0.1, 1, 10])
-def test_the_walkthrough_computes_both_norms(x, alpha):
-    n = chapter01.norms(*x, alpha)
-    tensor = alpha * torch.tensor(x, dtype=torch.float64)
+@pytest.mark.parametrize("offset", [0, 1.5, -4])
+@pytest.mark.parametrize("alpha", [-2, 0.1, 1, 10])
+def test_the_walkthrough_computes_both_norms(x, offset, alpha):
+    n = chapter01.norms(*x, offset, alpha)
+    tensor = alpha * (torch.tensor(x, dtype=torch.float64) + offset)
     one = torch.ones(4, dtype=torch.float64)
     layer = torch.nn.functional.layer_norm(tensor, (4,), eps=1e-6)
+    assert n["x"] == pytest.approx(tensor.tolist())
     assert n["layer_norm"] == pytest.approx(layer.tolist(), abs=1e-9)
     assert n["rms_norm"] == pytest.approx(minillama.rms_norm(tensor, one, 1e-6).tolist(), abs=1e-6)
     assert n["mean"] == pytest.approx(tensor.mean().item()) and n["rms"] ** 2 == pytest.approx(
@@ -494,22 +503,71 @@ def test_the_walkthrough_computes_both_norms(x, alpha):
     )
 
 
-def test_the_walkthrough_says_when_the_norms_agree(walkthrough):
-    def state(*x, alpha=1):
-        return dict(zip(("x1", "x2", "x3", "x4", "alpha"), (*x, alpha), strict=True))
+def heard(walkthrough, *x, **moved):
+    """The text alternative for four values, the other sliders at their start unless moved."""
+    state = walkthrough.start | dict(zip(("x1", "x2", "x3", "x4"), x, strict=True)) | moved
+    return walkthrough.alt(**state)
 
-    assert walkthrough.start == state(2, -2, 2, -2)
+
+def gives(norm, alt):
+    return re.search(f"{norm} gives (.*?)[;.] ", alt)[1]
+
+
+def test_the_walkthrough_says_when_the_norms_agree(walkthrough):
+    assert list(walkthrough.start.values()) == [2, -2, 2, -2, 0, 1]
     assert walkthrough.alt(**walkthrough.start).endswith("Mean 0.000: both norms give the same.")
-    apart = walkthrough.alt(**state(3, -1, 3, -1))
-    assert "RMSNorm gives 1.342, −0.447, 1.342, −0.447" in apart
-    assert "LayerNorm gives 1.000, −1.000, 1.000, −1.000" in apart
+    apart = heard(walkthrough, 3, -1, 3, -1)
+    assert gives("RMSNorm", apart) == "1.342, −0.447, 1.342, −0.447"
+    assert gives("LayerNorm", apart) == "1.000, −1.000, 1.000, −1.000"
     assert apart.endswith("Mean 1.000: the norms differ by up to 0.553.")
-    assert walkthrough.alt(**state(0, 0, 0, 0)).endswith("All four are 0: ε keeps both outputs at 0.")
-    outputs = {
-        re.search("RMSNorm gives .*?;", walkthrough.alt(**state(2, -2, 2, -2, alpha=a)))[0]
-        for a in (0.1, 1, 10)
-    }
-    assert len(outputs) == 1, "the scale changes nothing"
+    assert heard(walkthrough, 0, 0, 0, 0).endswith("All four are 0: ε keeps both outputs at 0.")
+
+
+def test_four_equal_values_leave_layer_norm_nothing(walkthrough):
+    for x, offset, alpha, left in (
+        (3, 0, 1, "1.000"),
+        (3, 0, -2, "−1.000"),
+        (-4, 3.5, 5, "−1.000"),
+        (0.3, 0.5, 10, "1.000"),  # 0.3 + 0.5 is no exact number, and equal four times all the same
+        (0.1, 0, 0.1, "0.995"),  # ε bites
+    ):
+        alt = heard(walkthrough, x, x, x, x, offset=offset, alpha=alpha)
+        assert alt.endswith(f"All equal: LayerNorm gives 0, RMSNorm {left}."), alt
+        assert set(gives("LayerNorm", alt).split(", ")) == {"0.000"}
+    assert heard(walkthrough, 2, 2, 2, 2, offset=-2).endswith("All four are 0: ε keeps both outputs at 0.")
+    assert "All" not in heard(walkthrough, 4, 4, 4, 3.9)
+
+
+def test_layer_norm_ignores_a_common_offset_and_rms_norm_does_not(walkthrough):
+    offset = next(control for control in walkthrough.controls if control.key == "offset")
+    assert offset.values == tuple(i / 2 for i in range(-8, 9))
+    alts = [heard(walkthrough, 2, -2, 2, -2, offset=value) for value in offset.values]
+    assert len({gives("LayerNorm", alt) for alt in alts}) == 1
+    assert len({gives("RMSNorm", alt) for alt in alts}) == len(offset.values)
+    assert alts[10].startswith("Input α(x + offset): 3.000, −1.000, 3.000, −1.000; mean 1.000, RMS 2.236.")
+
+
+def test_of_the_scale_only_the_sign_is_seen(walkthrough):
+    scale = next(control for control in walkthrough.controls if control.key == "alpha")
+    assert {-2, -1, 0.1, 1, 10} <= set(scale.values) and list(scale.values) == sorted(scale.values)
+    for norm in ("RMSNorm", "LayerNorm"):
+        seen = {alpha: gives(norm, heard(walkthrough, 3, -1, 2, -2, alpha=alpha)) for alpha in scale.values}
+        positive = {text for alpha, text in seen.items() if alpha >= 0.5}
+        negative = {text for alpha, text in seen.items() if alpha < 0}
+        assert len(positive) == len(negative) == 1
+        turned = [text.lstrip("−") if text[0] == "−" else f"−{text}" for text in positive.pop().split(", ")]
+        assert turned == negative.pop().split(", ")
+
+
+def test_the_walkthrough_names_its_epsilon(walkthrough):
+    assert "ε = 10⁻⁶" in walkthrough.title and chapter01.EPS == 1e-6
+
+
+def test_numbers_from_ten_on_are_short(walkthrough):
+    loud = dict(zip(walkthrough.start, (4, 4, 4, -4, 4, 10), strict=True))
+    shown = [mark["content"] for mark in walkthrough.marks(**loud) if mark["kind"] == "text"]
+    assert shown.count("80.0") == 3 and "60.0" in shown and "80.000" in walkthrough.alt(**loud)
+    assert [chapter01._short(v) for v in (9.9994, 9.9996, -10, 0)] == ["9.999", "10.0", "−10.0", "0.000"]
 
 
 def test_the_walkthrough_stays_in_its_frame(walkthrough):

@@ -87,8 +87,8 @@ def loudspeakers() -> Explorer:
     return frames(
         _Chain(),
         [
-            Control.steps("gain", "Gain per layer", 0.7, 1.3, 0.05, 1.2, "×", digits=2),
-            Control("depth", "Layers", (1, 6, 12, DEPTH), 12),
+            Control("gain", "Gain per layer", (0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3), 1.2, "×", digits=2),
+            Control("depth", "Layers", (1, 2, 4, 8, 12, 16, DEPTH), 12),
         ],
         alt=_chain_alt,
         title="A chain of amplifiers",
@@ -99,9 +99,9 @@ def loudspeakers() -> Explorer:
 EPS = 1e-6
 
 
-def norms(x1: float, x2: float, x3: float, x4: float, alpha: float) -> dict:
-    """Mean and RMS of α·x, and what RMSNorm and LayerNorm (both without gain) make of it."""
-    x = [alpha * x1, alpha * x2, alpha * x3, alpha * x4]
+def norms(x1: float, x2: float, x3: float, x4: float, offset: float, alpha: float) -> dict:
+    """Mean and RMS of α(x + offset), and what RMSNorm and LayerNorm (both without gain) make of it."""
+    x = [alpha * (x1 + offset), alpha * (x2 + offset), alpha * (x3 + offset), alpha * (x4 + offset)]
     mean = (x[0] + x[1] + x[2] + x[3]) / 4
     square = (x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3]) / 4
     c = [value - mean for value in x]
@@ -119,51 +119,59 @@ def _bars(left, width, zero, height, values, color, value_row):
         tall, center = height(value), left + step * (i + 0.5)
         shapes += [
             marks.rect(center - step * 0.3, zero - max(tall, 0), step * 0.6, abs(tall), color),
-            marks.text(center, value_row, marks.fixed(value, 3), text_anchor="middle", font_size=12),
+            marks.text(center, value_row, _short(value), text_anchor="middle", font_size=11),
         ]
     return [*shapes, marks.line(left, zero, left + width, zero, "muted")]
 
 
+def _short(value: float) -> str:
+    """Three decimals, from 10 on one: a number must leave room for its neighbor."""
+    return marks.fixed(value, 3 if abs(value) < 9.9995 else 1)
+
+
 def _squeeze(value: float) -> float:
-    """Pixels of an input: asinh keeps 0.2 and 40 visible in one picture."""
-    return 56 * math.asinh(value) / math.asinh(40)
+    """Pixels of an input: asinh keeps 0.2 and 80 visible in one picture."""
+    return 56 * math.asinh(value) / math.asinh(80)
 
 
-def _norm_marks(x1: float, x2: float, x3: float, x4: float, alpha: float) -> list[dict]:
+def _norm_marks(x1: float, x2: float, x3: float, x4: float, offset: float, alpha: float) -> list[dict]:
     """The picture; norm_walkthrough.js is its twin."""
-    n = norms(x1, x2, x3, x4, alpha)
+    n = norms(x1, x2, x3, x4, offset, alpha)
     fixed, line, text = marks.fixed, marks.line, marks.text
     gap = max(abs(a - b) for a, b in zip(n["rms_norm"], n["layer_norm"], strict=True))
     if n["rms"] == 0:
         verdict = "All four are 0: ε keeps both outputs at 0."
+    elif n["x"].count(n["x"][0]) == 4:
+        verdict = f"All equal: LayerNorm gives 0, RMSNorm {fixed(n['rms_norm'][0], 3)}."
     elif gap < 0.0005:
         verdict = f"Mean {fixed(n['mean'], 3)}: both norms give the same."
     else:
         verdict = f"Mean {fixed(n['mean'], 3)}: the norms differ by up to {fixed(gap, 3)}."
 
-    shapes = [text(34, 14, "Input αx", font_weight="bold"), text(102, 14, "(squeezed axis)", "muted")]
-    for tick in (-40, -4, 4, 40):
+    shapes = [text(34, 14, "Input α(x + offset)", font_weight="bold")]
+    shapes.append(text(200, 14, "(squeezed axis)", "muted"))
+    for tick in (-80, -4, 4, 80):
         y = 86 - _squeeze(tick)
         shapes += [
-            line(34, y, 246, y, "grid"),
+            line(34, y, 230, y, "grid"),
             text(29, y + 4, fixed(tick, 0), "muted", text_anchor="end", font_size=11),
         ]
-    shapes += _bars(34, 212, 86, _squeeze, n["x"], "sky", 164)
+    shapes += _bars(34, 196, 86, _squeeze, n["x"], "sky", 164)
     for row, word, value, color, dash in (
         (70, "RMS", n["rms"], "purple", "7 3"),
         (96, "mean", n["mean"], "vermillion", "2 3"),
     ):
         y = 86 - _squeeze(value)
         shapes += [
-            line(34, y, 256, y, color, stroke_width=2, stroke_dasharray=dash),
-            line(268, row - 4, 290, row - 4, color, stroke_width=2, stroke_dasharray=dash),
-            text(295, row, word),
-            text(380, row, fixed(value, 3), text_anchor="end", font_weight="bold"),
+            line(34, y, 240, y, color, stroke_width=2, stroke_dasharray=dash),
+            line(248, row - 4, 268, row - 4, color, stroke_width=2, stroke_dasharray=dash),
+            text(273, row, word),
+            text(380, row, _short(value), text_anchor="end", font_weight="bold"),
         ]
 
     for left, name, rule, values, color in (
-        (0, "RMSNorm", "αx / RMS", n["rms_norm"], "blue"),
-        (202, "LayerNorm", "(αx − mean) / deviation", n["layer_norm"], "green"),
+        (0, "RMSNorm", "input / RMS", n["rms_norm"], "blue"),
+        (202, "LayerNorm", "(input − mean) / deviation", n["layer_norm"], "green"),
     ):
         shapes += [text(left, 194, name, font_weight="bold"), text(left, 210, rule, "muted", font_size=12)]
         shapes += [line(left, 280 - 28 * level, left + 178, 280 - 28 * level, "grid") for level in (-1, 1)]
@@ -177,24 +185,25 @@ def _norm_marks(x1: float, x2: float, x3: float, x4: float, alpha: float) -> lis
         ", ".join(fixed(value, 3) for value in n[key]) for key in ("x", "rms_norm", "layer_norm")
     )
     described = (
-        f"Input αx: {inputs}; mean {fixed(n['mean'], 3)}, RMS {fixed(n['rms'], 3)}. "
+        f"Input α(x + offset): {inputs}; mean {fixed(n['mean'], 3)}, RMS {fixed(n['rms'], 3)}. "
         f"RMSNorm gives {rms_norm}; LayerNorm gives {layer_norm}. {verdict}"
     )
     return [marks.title(described), *shapes]
 
 
 def norm_walkthrough() -> Explorer:
-    """Four values and a scale, through RMSNorm and LayerNorm side by side."""
+    """Four values, a common offset and a scale, through RMSNorm and LayerNorm side by side."""
     sliders = [
         Control.steps(f"x{i}", f"x{sub}", -4, 4, 0.1, value, digits=1)
         for i, sub, value in ((1, "₁", 2), (2, "₂", -2), (3, "₃", 2), (4, "₄", -2))
     ]
-    scale = Control("alpha", "Scale α", (0.1, 0.2, 0.5, 1, 2, 5, 10), 1, "×", digits=1)
+    offset = Control.steps("offset", "Offset", -4, 4, 0.5, 0, digits=1)
+    scale = Control("alpha", "Scale α", (-2, -1, 0.1, 0.2, 0.5, 1, 2, 5, 10), 1, "×", digits=1)
     return formula(
         _norm_marks,
         read_asset("norm_walkthrough.js"),
-        [*sliders, scale],
-        title="Four values through two norms",
+        [*sliders, offset, scale],
+        title="Four values, two norms (ε = 10⁻⁶)",
         size=(380, 388),
         name="norm-walkthrough",
     )
