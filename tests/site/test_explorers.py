@@ -251,14 +251,24 @@ def formulas() -> dict:
 
 
 def grid(explorer) -> list[dict]:
-    """All combinations of extremes and starting values, and 400 more by a fixed draw."""
-    ends = [sorted({c.values[0], c.default, c.values[-1]}) for c in explorer.controls]
-    corners = itertools.islice(itertools.product(*ends), 1000)
-    draw = random.Random(0)
-    others = ([draw.choice(c.values) for c in explorer.controls] for _ in range(400))
-    keys = [c.key for c in explorer.controls]
+    """Extremes and starting values combined, every place of every control, and draws by a fixed seed.
+
+    In some draws all controls of one range agree: equal inputs are often a special case.
+    """
+    ranges, draw = [c.values for c in explorer.controls], random.Random(0)
     zeros = [0 if 0 in c.values else c.default for c in explorer.controls]
-    return [dict(zip(keys, values, strict=True)) for values in [zeros, *corners, *others]]
+    sweeps = [{**explorer.start, c.key: v}.values() for c in explorer.controls for v in c.values]
+    drawn = [[draw.choice(values) for values in ranges] for _ in range(600)]
+    for _ in range(300):
+        agreed = {values: draw.choice(values) for values in ranges}
+        drawn.append([agreed[values] for values in ranges])
+    keys = [c.key for c in explorer.controls]
+    return [dict(zip(keys, values, strict=True)) for values in [zeros, *sweeps, *corners(explorer), *drawn]]
+
+
+def corners(explorer):
+    ends = [sorted({c.values[0], c.default, c.values[-1]}) for c in explorer.controls]
+    return itertools.islice(itertools.product(*ends), 1000)
 
 
 def same(ours, theirs) -> bool:
@@ -302,3 +312,47 @@ def test_javascript_writes_the_marks_as_python_does(page, site_url, name, compla
         svg = root.locator(".ml-picture svg")
         theirs, ours = svg.evaluate(READ_BOTH, explorer.picture(**explorer.start))
         assert theirs == ours
+
+
+# -- nothing runs into anything --------------------------------------------------------------------------
+
+
+COLLISIONS = """([root, states]) => {
+  const svg = root.querySelector(".ml-picture svg");
+  const inputs = [...root.querySelectorAll(".ml-control input, .ml-control select")];
+  const found = new Set();
+  for (const state of states) {
+    inputs.forEach((input, i) => { input.value = state[i]; });
+    inputs[0].dispatchEvent(new Event("input", { bubbles: true }));
+    const frame = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll("text")].map(
+      (text) => [text.textContent, text.getBoundingClientRect()]);
+    texts.forEach(([words, box], i) => {
+      if (box.left < frame.left - 1 || box.right > frame.right + 1) found.add(`${words} leaves the picture`);
+      for (const [other, its] of texts.slice(i + 1)) {
+        const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+        const up = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+        if (across > -1 && up > 2) found.add(`${words} | ${other}`);  // letters do not fill their line
+      }
+    });
+  }
+  return [...found];
+}"""
+
+
+@every_chapter
+def test_no_words_collide_on_a_phone(phone, site_url, name, complaints):
+    """In every frame, and at all corners of a formula: where numbers are longest."""
+    for root in visit(phone, f"{site_url}{name}.html", complaints):
+        lengths = [int(control.get_attribute("max")) + 1 for control in controls(root)]
+        if root.locator(".ml-frames").count():
+            states = list(itertools.product(*map(range, lengths)))
+        else:
+            explorer = formulas()[root.get_attribute("data-name")]
+            states = [
+                [c.values.index(value) for c, value in zip(explorer.controls, corner, strict=True)]
+                for corner in corners(explorer)
+            ]
+        assert phone.evaluate(COLLISIONS, [root.element_handle(), states]) == []
+        root.locator(".ml-reset").click()
+    assert not complaints
