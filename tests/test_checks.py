@@ -1,5 +1,6 @@
 """Exercise checkers: stubs wait, right answers pass, each wrong one meets the hint at its mistake."""
 
+import functools
 import inspect
 import math
 import random
@@ -69,23 +70,101 @@ def test_a_right_answer_passes(check, answer, capsys):
     assert result and result.status == checks.PASSED
     printed = capsys.readouterr().out
     assert printed == result.message + "\n"
-    assert (
-        printed.startswith(f"Passed: rmsnorm.{check.__name__} is right on all ") and printed.count("\n") == 1
-    )
+    inputs = {"by_hand": 6, "half_precision": 8, "backward": 5, "fold_gain": 4}[check.__name__]
+    assert printed == f"Exercise {ALL.index(check) + 1}: right on all {inputs} inputs.\n"
+    assert result.name == f"rmsnorm.{check.__name__}"
 
 
 def unfinished(*arguments):
     raise NotImplementedError("later")
 
 
+def dots(*arguments) -> list[float]: ...
+
+
+def documented(*arguments):
+    """What is asked for."""
+
+
+def told_apart(*arguments):
+    """What is asked for."""
+    pass
+    ...  # your code
+    return None
+
+
+def framed(*arguments):
+    len(arguments)  # given; the rest is the reader's
+    return ...
+
+
+class Stubs:
+    def method(self, *arguments): ...
+
+    def __call__(self, *arguments):
+        list(arguments)  # no bytecode to judge by: an object, not a function
+
+
+STUBS = [
+    *(lambda *a: None, lambda *a: ..., dots, documented, told_apart, framed, unfinished),
+    *(Stubs().method, Stubs(), functools.partial(dots), torch.no_grad()(dots)),
+]
+
+
 @pytest.mark.parametrize("check", ALL)
-@pytest.mark.parametrize("stub", [lambda *a: None, lambda *a: ..., unfinished])
+@pytest.mark.parametrize("stub", STUBS)
 def test_a_stub_is_not_an_error(check, stub, capsys):
     result = check(stub)
     assert not result and result.status == checks.NOT_ATTEMPTED
-    assert capsys.readouterr().out == (
-        f"Not attempted yet: rmsnorm.{check.__name__} waits for your function.\n"
+    assert capsys.readouterr().out == f"Exercise {ALL.index(check) + 1}: not attempted yet.\n"
+
+
+def prints(*arguments):
+    print(len(arguments))
+
+
+def computes(*arguments):
+    total = sum(len(arguments) for _ in arguments)  # noqa: F841
+
+
+def assigns(*arguments):
+    result = 1.0  # noqa: F841
+
+
+def names(*arguments):
+    arguments  # noqa: B018
+
+
+def returns_in_a_branch(*arguments):
+    if not arguments:
+        return 1.0
+
+
+@pytest.mark.parametrize("check", ALL)
+@pytest.mark.parametrize(
+    "answer", [prints, computes, assigns, names, returns_in_a_branch, torch.no_grad()(computes)]
+)
+def test_an_answer_without_a_return_is_an_attempt(check, answer, capsys):
+    result = check(answer)
+    assert not result and result.status == checks.WRONG
+    said = f"Exercise {ALL.index(check) + 1}: your function returned nothing:\nis there a return?\n"
+    assert capsys.readouterr().out.endswith(said)
+
+
+def test_only_the_first_call_can_find_a_stub():
+    """Torch raises NotImplementedError, too: for an operation that does not know a dtype."""
+
+    def not_in_half(x, weight, eps):
+        if x.dtype == torch.float16:
+            raise NotImplementedError("not implemented for 'Half'")
+        return in_double(x, weight, eps)
+
+    result = rmsnorm.half_precision(not_in_half)
+    assert (
+        result.status == checks.WRONG and "NotImplementedError: not implemented for 'Half'" in result.message
     )
+    halfway = rmsnorm.half_precision(lambda x, w, e: in_double(x, w, e) if x.dim() > 1 else ...)
+    assert "came:     Ellipsis" in halfway.message
 
 
 # -- wrong answers ---------------------------------------------------------------------------------------
@@ -102,6 +181,26 @@ def in_half(x, weight, eps):
 
 def squares_in_half(x, weight, eps):
     return (x.float() / mean_square(x, eps).float().sqrt() * weight.float()).to(x.dtype)
+
+
+def narrow(x, weight, eps, invert=False, wide_gain=False):
+    root = mean_square(x.float(), eps).sqrt()
+    normal = x * (1 / root).to(x.dtype) if invert else x / root.to(x.dtype)
+    return (normal * weight.float()).to(x.dtype) if wide_gain else normal * weight.to(x.dtype)
+
+
+def over_all(x, weight, eps):
+    return in_double(x, weight, eps) * (
+        mean_square(x.double(), eps) / (x.double().square().mean() + eps)
+    ).sqrt().to(x.dtype)
+
+
+def without_keepdim(x, weight, eps):
+    return (x.float() / (x.float().pow(2).mean(-1) + eps).sqrt() * weight.float()).to(x.dtype)
+
+
+def length(v):
+    return math.sqrt(sum(y * y for y in v))
 
 
 def cast_first(x, weight, eps):
@@ -146,12 +245,43 @@ WRONG = [
     (rmsnorm.by_hand, lambda v, e: by_hand(v, 0), "ε is missing"),
     (rmsnorm.by_hand, lambda v, e: by_hand(v, e if any(v) else 0), "An input of zeros needs ε"),
     (rmsnorm.by_hand, lambda v, e: by_hand(v, e)[:-1], "one number for each value"),
-    (rmsnorm.by_hand, lambda v, e: torch.tensor(by_hand(v, e)), "Return a plain list"),
+    (rmsnorm.by_hand, lambda v, e: torch.tensor(by_hand(v, e)), "That is a tensor"),
+    (rmsnorm.by_hand, lambda v, e: tuple(by_hand(v, e)), "Return a plain list"),
+    (rmsnorm.by_hand, lambda v, e: [str(x) for x in by_hand(v, e)], "Return a plain list"),
+    (rmsnorm.by_hand, lambda v, e: [x / length(v) for x in v], "L2 norm"),
+    (rmsnorm.by_hand, lambda v, e: [x / (length(v) + e) for x in v], "L2 norm"),
+    (rmsnorm.by_hand, lambda v, e: [x / max(length(v), e) for x in v], "L2 norm"),
+    (
+        rmsnorm.by_hand,
+        lambda v, e: [x / math.sqrt(sum(y * y for y in v) / (len(v) - 1) + e) for x in v],
+        "divided by n − 1",
+    ),
+    (rmsnorm.by_hand, lambda v, e: [x / mean_of([abs(y) for y in v]) for x in v], "mean of |x|"),
+    (rmsnorm.by_hand, lambda v, e: [x / (mean_of([abs(y) for y in v]) + e) for x in v], "mean of |x|"),
+    (rmsnorm.by_hand, lambda v, e: [x / mean_of(v) for x in v], "Square each value, take the mean"),
     (rmsnorm.by_hand, lambda v, e: [x / max(v) for x in v], "Square each value, take the mean"),
     (rmsnorm.by_hand, lambda v, e: by_hand(v, e) if len(v) == 4 else None, "ends without returning anything"),
     (rmsnorm.half_precision, in_half, "squares were taken in half precision"),
     (rmsnorm.half_precision, squares_in_half, "squares were taken in half precision"),
-    (rmsnorm.half_precision, lambda x, w, e: minillama.rms_norm(x.float(), w, e), "Cast back to x.dtype"),
+    *(
+        (rmsnorm.half_precision, functools.partial(narrow, **how), "Only the squares were taken in float32")
+        for how in ({}, {"invert": True}, {"wide_gain": True}, {"invert": True, "wide_gain": True})
+    ),
+    (rmsnorm.half_precision, over_all, "taken over the whole tensor"),
+    (rmsnorm.half_precision, without_keepdim, "Keep it: mean(-1, keepdim=True)"),
+    (
+        rmsnorm.half_precision,
+        lambda x, w, e: torch.rsqrt(x.pow(2).mean(-1) + e) * x * w,
+        "Keep it: mean(-1, keepdim=True)",
+    ),
+    (rmsnorm.half_precision, lambda x, w, e: in_double(x, w[:-1], e), "Your function raised this error"),
+    (rmsnorm.half_precision, lambda x, w, e: x.view(-1, 5), "Your function raised this error"),
+    (rmsnorm.half_precision, lambda x, w, e: in_double(x, w, e).double(), "Cast back to x.dtype"),
+    (
+        rmsnorm.half_precision,
+        lambda x, w, e: minillama.rms_norm(x.float(), w, e),
+        "turned the result into float32. Cast back to x.dtype",
+    ),
     (rmsnorm.half_precision, lambda x, w, e: cast_first(x, w, e) * w, "Cast back to x.dtype"),
     (rmsnorm.half_precision, lambda x, w, e: cast_first(x, w, e) * w.to(x.dtype), "rounded twice"),
     (rmsnorm.half_precision, lambda x, w, e: (cast_first(x, w, e) * w).to(x.dtype), "rounded twice"),
@@ -182,7 +312,17 @@ WRONG = [
     (rmsnorm.backward, wrong_backward(None, "(up * x).sum(0)"), "use x / root there"),
     (rmsnorm.backward, wrong_backward(None, "(g * n).sum(0)"), "does not contain weight"),
     (rmsnorm.backward, wrong_backward(None, "up.sum(0)"), "they are missing in its gradient"),
-    (rmsnorm.backward, wrong_backward(None, "(up * n).sum(0)"), "keep C"),  # with no leading dimension
+    (rmsnorm.backward, wrong_backward(None, "(up * n).sum(0)"), "x may have no leading dimension; reshape"),
+    (
+        rmsnorm.backward,
+        wrong_backward(None, "(up * n).sum(tuple(range(x.dim() - 1)))"),
+        "x may have no leading dimension; reshape",
+    ),
+    (
+        rmsnorm.backward,
+        wrong_backward("(g - n * (g * n).mean(-1)) / root"),
+        "Keep it: mean(-1, keepdim=True)",
+    ),
     (rmsnorm.backward, wrong_backward(None, "w"), "summed over every dimension but the last"),
     (rmsnorm.backward, lambda *a: backward(*a)[::-1], "swap them"),
     (rmsnorm.backward, lambda *a: backward(*a)[0], "Return the pair"),
@@ -202,10 +342,13 @@ WRONG = [
 def test_a_wrong_answer_meets_its_hint(check, answer, hint, capsys):
     result = check(answer)
     assert result.status == checks.WRONG and not result
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"Not yet: rmsnorm.{check.__name__} is wrong for")
-    assert [line[:12] for line in lines[-3:]] == ["  expected: ", "  came:     ", "  hint:     "]
-    assert hint in lines[-1]
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert lines[0].startswith(f"Exercise {ALL.index(check) + 1}: wrong for")
+    labels = [line[:10] for line in lines if not line.startswith(" ")]
+    assert labels[1:] == ["expected: ", "came:     ", "hint:     "]
+    assert hint in " ".join(printed.partition("hint:")[2].split())
+    assert max(map(len, lines)) <= 60, "it would scroll on a phone"
     again = check(answer).message
     assert again == result.message, "the report differs from run to run"
 
@@ -220,11 +363,107 @@ def test_an_error_of_the_reader_is_reported_without_a_traceback(capsys):
     result = rmsnorm.by_hand(lambda values, eps: values["x"])
     assert result.status == checks.WRONG
     assert capsys.readouterr().out == (
-        "Not yet: rmsnorm.by_hand is wrong for values = [1, 2, 3, 6], eps = 0.5\n"
-        "  expected: a result\n"
-        "  came:     TypeError: list indices must be integers or slices, not str\n"
-        "  hint:     Your function raised this error; call it on this input by itself to see where.\n"
+        "Exercise 1: wrong for values = [1, -2, 3, 6], eps = 0.5\n"
+        "expected: a result\n"
+        "came:     TypeError: list indices must be integers or\n"
+        "          slices, not str\n"
+        "hint:     Your function raised this error; call it on this\n"
+        "          input by itself to see where.\n"
     )
+
+
+# -- without autograd ------------------------------------------------------------------------------------
+
+
+def forward(x, weight, eps):
+    return x / mean_square(x, eps).sqrt() * weight
+
+
+imported_earlier = torch.autograd.grad
+
+
+def by_grad(grad):
+    def answer(x, weight, eps, grad_out):
+        leaves = x.requires_grad_(), weight.requires_grad_()
+        return grad(forward(*leaves, eps), leaves, grad_out)
+
+    return answer
+
+
+def by_backward(x, weight, eps, grad_out):
+    x.requires_grad_(), weight.requires_grad_()
+    forward(x, weight, eps).backward(grad_out)
+    return x.grad, weight.grad
+
+
+def by_scalar_backward(x, weight, eps, grad_out):
+    x, weight = (t.clone().requires_grad_() for t in (x, weight))
+    with torch.enable_grad():
+        out = (forward(x, weight, eps) * grad_out).sum()
+    torch.autograd.backward(out)
+    return x.grad, weight.grad
+
+
+def by_func(x, weight, eps, grad_out):
+    return torch.func.vjp(lambda x, w: forward(x, w, eps), x, weight)[1](grad_out)
+
+
+def by_func_grad(x, weight, eps, grad_out):
+    return torch.func.grad(lambda x, w: (forward(x, w, eps) * grad_out).sum(), (0, 1))(x, weight)
+
+
+def by_forward_mode(x, weight, eps, grad_out):
+    return torch.func.jacfwd(lambda x, w: (forward(x, w, eps) * grad_out).sum(), (0, 1))(x, weight)
+
+
+def by_functional(x, weight, eps, grad_out):
+    return torch.autograd.functional.vjp(lambda x, w: forward(x, w, eps), (x, weight), grad_out)[1]
+
+
+def hidden(x, weight, eps, grad_out):
+    try:
+        by_backward(x.clone(), weight.clone(), eps, grad_out)
+    except Exception:
+        pass
+    return backward(x, weight, eps, grad_out)
+
+
+AUTOGRAD = [
+    *(by_grad(torch.autograd.grad), by_grad(imported_earlier), by_backward, by_scalar_backward),
+    *(by_func, by_func_grad, by_forward_mode, by_functional),
+]
+
+
+@pytest.mark.parametrize("answer", [*AUTOGRAD, hidden])
+def test_the_exercise_by_hand_refuses_autograd(answer, capsys):
+    result = rmsnorm.backward(answer)
+    assert result.status == checks.WRONG
+    assert capsys.readouterr().out == "Exercise 3: by hand, please: this one is without autograd.\n"
+
+
+@pytest.mark.parametrize("answer", AUTOGRAD)
+def test_autograd_works_again_after_the_check(answer):
+    torch.manual_seed(0)
+    inputs = torch.randn(3, 4).double(), torch.rand(4).double(), 0.1, torch.randn(3, 4).double()
+    rmsnorm.backward(answer)
+    got = answer(*(t.clone() if torch.is_tensor(t) else t for t in inputs))
+    assert close(list(got), list(backward(*inputs)))
+
+
+def test_autograd_is_refused_nowhere_else():
+    def taught(values, eps):
+        x = torch.tensor(values, requires_grad=True)
+        x.sum().backward()
+        return by_hand(values, eps)
+
+    assert rmsnorm.by_hand(taught)
+
+
+def test_leaves_that_are_never_differentiated_are_no_autograd():
+    def answer(x, weight, eps, grad_out):
+        return backward(x.requires_grad_(), weight.requires_grad_(), eps, grad_out)
+
+    assert rmsnorm.backward(answer)
 
 
 def test_an_interrupt_is_not_swallowed():
@@ -281,7 +520,7 @@ def test_checks_load_neither_matplotlib_nor_ipywidgets():
 
 
 def test_a_checker_that_changes_nothing_sees_changes_of_any_kind():
-    @checker("demo")
+    @checker("demo", 1)
     def demo(attempt: Attempt):
         attempt(numbers=[1, 2], x=torch.tensor([1.0, math.nan]))
 
@@ -303,11 +542,12 @@ def test_show_is_short_and_plain():
     assert show(torch.ones(2, dtype=torch.float16)) == "float16 [1, 1]"
     assert show(torch.zeros(2, 1)) == "float32 tensor of shape (2, 1): [0, 0]"
     assert show((1, None)) == "(1, something of type NoneType)"
+    assert show("1.0") == "'1.0'"
     assert show(object()) == "something of type object"
 
 
 def test_long_tensors_are_compared_at_their_worst_entry(capsys):
-    @checker("demo")
+    @checker("demo", 1)
     def demo(attempt: Attempt):
         got = attempt(n=3)
         attempt.match(got, torch.zeros(3, 4), close, hint="none", what="grid")
@@ -318,7 +558,7 @@ def test_long_tensors_are_compared_at_their_worst_entry(capsys):
         return grid
 
     demo(answer)
-    assert "expected: grid at [1, 2]: 0\n  came:     grid at [1, 2]: nan" in capsys.readouterr().out
+    assert "expected: grid at [1, 2]: 0\ncame:     grid at [1, 2]: nan" in capsys.readouterr().out
 
 
 # -- questions -------------------------------------------------------------------------------------------

@@ -1,16 +1,24 @@
 """What all exercise checkers share: run the reader's function on chosen inputs and report in plain words."""
 
 import copy
+import dis
 import functools
+import inspect
 import random
 import sys
-from contextlib import contextmanager
+import textwrap
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
+from torch.autograd import Variable, forward_ad
 
 PASSED, WRONG, NOT_ATTEMPTED = "passed", "wrong", "not attempted"
+WIDTH = 60  # characters; an output does not wrap on a phone, it scrolls
 UNEXPECTED_ERROR = "Your function raised this error; call it on this input by itself to see where."
+NOTHING = "your function returned nothing:\nis there a return?"
+BY_HAND = "by hand, please: this one is without autograd."
+NOTHING_HERE = "For this input your function ends without returning anything."
 
 
 @dataclass(frozen=True)
@@ -39,29 +47,38 @@ class _Wrong(Exception):
 class Attempt:
     """The reader's function under test. Remembers the input in hand for the report."""
 
-    def __init__(self, fn, name: str):
+    def __init__(self, fn, exercise: str, autograd: bool = True):
         self._fn = fn
-        self._name = name
+        self._exercise = exercise
+        self._autograd = autograd
         self._arguments = {}
         self.calls = 0
 
     def __call__(self, *, on_error: dict | None = None, **arguments):
-        """Call the function with `arguments` by position; `on_error` maps exception types to hints."""
+        """Call the function with `arguments` by position.
+
+        `on_error` maps exception types, or pairs of a type and a part of its message, to hints.
+        """
         self._arguments = arguments
         self.calls += 1
         given = copy.deepcopy(list(arguments.values()))
-        try:
-            got = self._fn(*given)
-        except NotImplementedError:
-            raise _NotAttempted from None
-        except Exception as error:
-            hints = [hint for kind, hint in (on_error or {}).items() if isinstance(error, kind)]
-            came = f"{type(error).__name__}: {error}"
-            self.fail("a result", came, hints[0] if hints else UNEXPECTED_ERROR)
-        if got is None or got is ...:
-            if self.calls == 1:
+        got = error = None
+        with nullcontext() if self._autograd else _autograd_refused() as refused:
+            try:
+                got = self._fn(*given)
+            except Exception as raised:
+                error = raised
+        if refused:
+            raise _Wrong(f"{self._exercise}: {BY_HAND}")
+        if self.calls == 1:
+            if got is ... or isinstance(error, NotImplementedError):
                 raise _NotAttempted
-            self.fail("a result", repr(got), "For this input your function ends without returning anything.")
+            if got is None and error is None:
+                raise _NotAttempted if _is_stub(self._fn) else _Wrong(f"{self._exercise}: {NOTHING}")
+        if error is not None:
+            self.fail("a result", f"{type(error).__name__}: {error}", _hint_for(error, on_error or {}))
+        if got is None or got is ...:
+            self.fail("a result", repr(got), NOTHING_HERE)
         for (key, before), after in zip(arguments.items(), given, strict=True):
             if not _unchanged(before, after):
                 self.fail(
@@ -86,32 +103,32 @@ class Attempt:
 
     def fail(self, expected: str, came: str, hint: str):
         shown = [f"{key} = {show(value)}" for key, value in self._arguments.items()]
-        inputs = " " + ", ".join(shown)
-        if len(inputs) > 60:
-            inputs = "".join(f"\n    {each}" for each in shown)
-        raise _Wrong(
-            f"Not yet: {self._name} is wrong for{inputs}\n"
-            f"  expected: {expected}\n"
-            f"  came:     {came}\n"
-            f"  hint:     {hint}"
-        )
+        head = f"{self._exercise}: wrong for {', '.join(shown)}"
+        if len(head) > WIDTH:
+            head = "\n".join([f"{self._exercise}: wrong for", *(_wrapped("  ", each, 4) for each in shown)])
+        rows = ("expected: ", expected), ("came:     ", came), ("hint:     ", hint)
+        raise _Wrong("\n".join([head, *(_wrapped(label, text, len(label)) for label, text in rows)]))
 
 
-def checker(name: str):
-    """Make of `check(attempt)` what readers call: it runs their function, prints the verdict, returns it."""
+def checker(name: str, exercise: int, *, autograd: bool = True):
+    """Make of `check(attempt)` what readers call: it runs their function, prints the verdict, returns it.
+
+    `exercise` is its number in the chapter; without `autograd` a function that calls it is turned down.
+    """
 
     def decorate(check):
         @functools.wraps(check)
         def run(fn) -> Result:
             if not callable(fn):
                 raise TypeError(f"fn {fn!r} must be a function; pass its name without parentheses")
-            attempt = Attempt(fn, name)
+            title = f"Exercise {exercise}"
+            attempt = Attempt(fn, title, autograd)
             with _random_state_restored():
                 try:
                     check(attempt)
-                    verdict = PASSED, f"Passed: {name} is right on all {attempt.calls} inputs."
+                    verdict = PASSED, f"{title}: right on all {attempt.calls} inputs."
                 except _NotAttempted:
-                    verdict = NOT_ATTEMPTED, f"Not attempted yet: {name} waits for your function."
+                    verdict = NOT_ATTEMPTED, f"{title}: not attempted yet."
                 except _Wrong as wrong:
                     verdict = WRONG, str(wrong)
             print(verdict[1])
@@ -146,7 +163,9 @@ def show(value, limit: int = 6) -> str:
         return f"[{', '.join(inside)}]" if isinstance(value, list) else f"({', '.join(inside)})"
     if isinstance(value, float):
         return format(value, ".4g")
-    if isinstance(value, int | str | torch.dtype):
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, int | torch.dtype):
         return str(value)
     return f"something of type {type(value).__name__}"
 
@@ -160,6 +179,60 @@ def _contrast(expected, got, what: str) -> tuple[str, str]:
         # Neighbors in half precision differ in the fourth digit: show enough of them.
         return tuple(f"{label}at {list(at)}: {each[at].item():.7g}" for each in (expected, got))
     return f"{label}{show(expected)}", f"{label}{show(got)}"
+
+
+def _wrapped(label: str, text: str, indent: int) -> str:
+    """`label` and `text` in lines of WIDTH; a number is never broken at its minus sign."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=label,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _hint_for(error: Exception, hints: dict) -> str:
+    for key, hint in hints.items():
+        kind, words = key if isinstance(key, tuple) else (key, "")
+        if isinstance(error, kind) and words in str(error):
+            return hint
+    return UNEXPECTED_ERROR
+
+
+def _is_stub(fn) -> bool:
+    """Whether the body does nothing; also true where there is no bytecode to judge by."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return code is None or _steps(code) == _steps((lambda: None).__code__)
+
+
+def _steps(code) -> list:
+    """What the body does. Bytecode differs between versions of Python: compare within one run only."""
+    return [(step.opname, step.argval) for step in dis.get_instructions(code) if step.opname != "NOP"]
+
+
+@contextmanager
+def _autograd_refused():
+    """Inside, every backward pass and every forward-mode derivative raises. Yields the list of refusals.
+
+    All of torch's ways to a backward pass end in one engine, names imported earlier included.
+    """
+    refusals = []
+
+    def refuse(*_, **__):
+        refusals.append("autograd")
+        raise RuntimeError("this exercise is without autograd")
+
+    class Engine:
+        run_backward = staticmethod(refuse)
+
+    engine, make_dual = Variable._execution_engine, forward_ad.make_dual
+    Variable._execution_engine, forward_ad.make_dual = Engine(), refuse
+    try:
+        yield refusals
+    finally:
+        Variable._execution_engine, forward_ad.make_dual = engine, make_dual
 
 
 def _is_number(value) -> bool:

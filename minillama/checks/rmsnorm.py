@@ -11,8 +11,14 @@ EPS_OUTSIDE = "ε was added after the square root. It belongs under the root, ne
 NO_EPS = "ε is missing: add it to the mean of squares, under the root."
 NO_ROOT = "The square root is missing: divide by √(mean of squares + ε)."
 SUM = "The squares were added up but not averaged: divide their sum by the number of values."
+LENGTH = "This divides by the length of the vector (L2 norm). Divide the sum by the number of values first."
+ONE_LESS = "The sum of squares was divided by n − 1. Nothing is estimated here: divide by n."
+ABSOLUTE = "This divides by the mean of |x|. RMS is the root of the mean of squares."
 MULTIPLIED = "The values were multiplied by the RMS; divide by it."
 TWICE = "The result was rounded twice, before the gain and after it. Apply the gain in float32, cast once."
+NARROW = "Only the squares were taken in float32. Divide and apply the gain in float32 too, then cast."
+WHOLE = "The mean was taken over the whole tensor. Each vector has its own: mean(-1, keepdim=True)."
+KEEPDIM = "mean(-1) drops the last axis, so the shapes do not fit. Keep it: mean(-1, keepdim=True)."
 NO_GAIN = "The gain is missing: multiply by weight at the end."
 
 
@@ -21,12 +27,12 @@ def _by_hand(values, eps, *, mean=0.0, count=None):
     return [(v - mean) / math.sqrt(square + eps) for v in values]
 
 
-@checker("rmsnorm.by_hand")
+@checker("rmsnorm.by_hand", 1)
 def by_hand(attempt: Attempt) -> None:
     """`fn(values, eps)` normalizes a list of floats: plain Python, no tensors, no gain."""
     # The first input tells every wrong formula below from every other.
     cases = [
-        ([1.0, 2.0, 3.0, 6.0], 0.5),
+        ([1.0, -2.0, 3.0, 6.0], 0.5),
         ([2.0, -2.0, 2.0, -2.0], 1e-6),
         ([0.0, 0.0, 0.0], 1e-6),
         ([-5.0], 1e-6),
@@ -36,12 +42,17 @@ def by_hand(attempt: Attempt) -> None:
     zero = "An input of zeros needs ε under the root; without it 0 is divided by 0."
     for values, eps in cases:
         got = attempt(values=values, eps=eps, on_error={} if any(values) else {ZeroDivisionError: zero})
-        square = sum(v * v for v in values) / len(values)
+        total = sum(v * v for v in values)
+        square = total / len(values)
         root = math.sqrt(square + eps)
         expected = _by_hand(values, eps)
         if not isinstance(got, list) or not all(isinstance(v, int | float) for v in got):
-            attempt.fail(show(expected), show(got), "Return a plain list with one float for each value.")
-        bare = math.sqrt(square) or 1.0
+            plain = "Return a plain list with one float for each value."
+            if torch.is_tensor(got):
+                plain = "That is a tensor. Here, use Python only: return a plain list of floats."
+            attempt.fail(show(expected), show(got), plain)
+        bare, length = math.sqrt(square) or 1.0, math.sqrt(total) or 1.0
+        absolute = sum(map(abs, values)) / len(values) or 1.0
         wrong = [
             (_by_hand(values, eps, mean=sum(values) / len(values)), LAYER_NORM),
             ([v / (math.sqrt(square) + eps) for v in values], EPS_OUTSIDE),
@@ -49,6 +60,11 @@ def by_hand(attempt: Attempt) -> None:
             (_by_hand(values, eps, count=1), SUM),
             ([v / (square + eps) for v in values], NO_ROOT),
             ([v * root for v in values], MULTIPLIED),
+            ([v / length for v in values], LENGTH),
+            ([v / (length + eps) for v in values], LENGTH),
+            (_by_hand(values, eps, count=len(values) - 1), ONE_LESS),
+            ([v / absolute for v in values], ABSOLUTE),
+            ([v / (absolute + eps) for v in values], ABSOLUTE),
         ]
         hint = "Square each value, take the mean, add ε, take the root; then divide each value by that root."
         if len(got) != len(values):
@@ -60,6 +76,13 @@ def _normalized(x, eps):
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
+def _lost_axis(x) -> dict:
+    """Hints for the error that x meets when its mean has lost the last axis."""
+    if x.dim() == 1:
+        return {}
+    return {(RuntimeError, f"size of tensor {which} ({x.shape[-2]})"): KEEPDIM for which in "ab"}
+
+
 def _rounding_error(got, exact):
     """Largest distance from the exact result, in units of the last place of got's dtype."""
     limits = torch.finfo(got.dtype)
@@ -68,7 +91,7 @@ def _rounding_error(got, exact):
     return off.nan_to_num(nan=math.inf).max().item()
 
 
-@checker("rmsnorm.half_precision")
+@checker("rmsnorm.half_precision", 2)
 def half_precision(attempt: Attempt) -> None:
     """`fn(x, weight, eps)` is right, and of x's dtype, for half-precision x of any magnitude."""
     half, brain, single = torch.float16, torch.bfloat16, torch.float32
@@ -90,7 +113,7 @@ def half_precision(attempt: Attempt) -> None:
         (noise(3, 64), gain, 1e-6),
     ]
     for x, weight, eps in cases:
-        got = attempt(x=x, weight=weight, eps=eps)
+        got = attempt(x=x, weight=weight, eps=eps, on_error=_lost_axis(x))
         exact = _normalized(x.double(), eps) * weight.double()
         expected = exact.to(x.dtype)
         if not torch.is_tensor(got):
@@ -101,14 +124,16 @@ def half_precision(attempt: Attempt) -> None:
             )
         if got.dtype != x.dtype:
             wanted, came = (str(t).removeprefix("torch.") for t in (x.dtype, got.dtype))
-            attempt.fail(
-                f"dtype {wanted}",
-                f"dtype {came}",
-                f"A float32 factor turned the result into {came}. Cast back to x.dtype as the last step.",
-            )
+            cause = "A float32 factor turned the result into float32. " if came == "float32" else ""
+            attempt.fail(f"dtype {wanted}", f"dtype {came}", f"{cause}Cast back to x.dtype as the last step.")
         wide = x.float()
         squares = x.square().mean(-1, keepdim=True)
+        root = (wide.square().mean(-1, keepdim=True) + eps).sqrt()
+        narrow = [x / root.to(x.dtype), x * root.reciprocal().to(x.dtype)]
         wrong = [
+            # First: squares in half have failed before these two could be taken for one another.
+            *((normal * weight.to(x.dtype), NARROW) for normal in narrow),
+            *(((normal * weight.float()).to(x.dtype), NARROW) for normal in narrow),
             (
                 x / (squares + eps).sqrt() * weight.to(x.dtype),
                 "The squares were taken in half precision: 300² overflows float16, 0.0001² underflows to 0. "
@@ -119,6 +144,7 @@ def half_precision(attempt: Attempt) -> None:
             (_normalized(wide, eps).to(x.dtype), NO_GAIN),
             ((_normalized(wide - wide.mean(-1, keepdim=True), eps) * weight.float()).to(x.dtype), LAYER_NORM),
             ((_normalized(wide, 0.0) * weight.float()).to(x.dtype), NO_EPS),
+            ((wide / (wide.square().mean() + eps).sqrt() * weight.float()).to(x.dtype), WHOLE),
         ]
         allowed = 0.51 if x.dtype != single else 8.0  # one rounding, and the error of float32 underneath
         if _rounding_error(got, exact) > allowed:
@@ -136,14 +162,14 @@ def _roughly_equal(a, b) -> bool:
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), 1e-2, 1e-2, equal_nan=True)
 
 
-@checker("rmsnorm.backward")
+@checker("rmsnorm.backward", 3, autograd=False)
 def backward(attempt: Attempt) -> None:
     """`fn(x, weight, eps, grad_out)` returns (grad_x, grad_weight), derived by hand, for x (..., C)."""
     seeded = torch.Generator().manual_seed(0)
     for shape, eps in [((3, 4), 0.1), ((5,), 1e-6), ((2, 3, 6), 1e-6), ((2, 1, 2, 3), 1e-5), ((4, 1), 0.5)]:
         x, grad_out = (torch.randn(shape, generator=seeded, dtype=torch.float64) for _ in range(2))
         weight = 0.5 + torch.rand(shape[-1], generator=seeded, dtype=torch.float64)
-        got = attempt(x=x, weight=weight, eps=eps, grad_out=grad_out)
+        got = attempt(x=x, weight=weight, eps=eps, grad_out=grad_out, on_error=_lost_axis(x))
         if not isinstance(got, tuple | list) or len(got) != 2 or not all(map(torch.is_tensor, got)):
             attempt.fail("two tensors", show(got), "Return the pair (grad_x, grad_weight).")
 
@@ -186,7 +212,12 @@ def backward(attempt: Attempt) -> None:
         attempt.match(got[0], expected_x, close, wrong=wrong_x, hint=hint_x, what="grad_x")
         wrong_weight = [
             (unsummed, "weight is shared by all rows: add its gradient up over the leading dimensions."),
-            (unsummed.sum(-1), "grad_weight was summed over C; sum over the leading dimensions and keep C."),
+            (
+                unsummed.sum(-1),
+                "grad_weight was summed over C; sum over the leading dimensions and keep C."
+                if over
+                else "x may have no leading dimension; reshape to (-1, C) before summing.",
+            ),
             (
                 expected_weight / max(1, x.numel() // size),
                 "Add up over the leading dimensions; do not average.",
@@ -204,7 +235,7 @@ def backward(attempt: Attempt) -> None:
         )
 
 
-@checker("rmsnorm.fold_gain")
+@checker("rmsnorm.fold_gain", 4)
 def fold_gain(attempt: Attempt) -> None:
     """`fn(norm_weight, linear_weight)` returns the linear weight that makes the gain unnecessary."""
     seeded = torch.Generator().manual_seed(0)
