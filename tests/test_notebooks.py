@@ -216,6 +216,16 @@ def starts_with_the_colab_cell(book):
 CHECK = re.compile(r"\bchecks\.[\w.]+(?=\()")
 
 
+def hides_its_answers(book):
+    """Where the source is in view, the answer would be read before the question."""
+    for cell in book.code:
+        shown = any(
+            'class="ml-choice"' in output.get("data", {}).get("text/html", "") for output in cell.outputs
+        )
+        if (shown or re.search(r"\bchecks\.choice\s*\(", cell.source)) and "question" not in tags(cell):
+            yield f"cell {cell.id} asks a question: give it the tag question, which folds its source"
+
+
 def has_solved_exercises(book):
     exercises, solutions = book.tagged("exercise"), book.tagged("solution")
     if book.chapter is not None and not exercises:
@@ -225,15 +235,13 @@ def has_solved_exercises(book):
     ]
     if checked[0] != checked[1]:
         yield f"exercises and solutions call different checkers: {checked[0]} and {checked[1]}"
-    for cells, wanted in ((exercises, "Not attempted yet: "), (solutions, "Passed: ")):
-        for cell in cells:
+    for cells, wanted in ((exercises, r"not attempted yet\."), (solutions, r"right on all \d+ inputs\.")):
+        for number, cell in enumerate(cells, 1):
             verdicts = [line for line in printed(cell).splitlines() if line.strip()]
-            if (
-                not CHECK.search(cell.source)
-                or not verdicts
-                or not all(v.startswith(wanted) for v in verdicts)
-            ):
-                yield f"cell {cell.id} must call its checker and print only {wanted!r}…, printed {verdicts}"
+            line = rf"Exercise {number}: {wanted}"
+            right = verdicts and all(re.fullmatch(line, verdict) for verdict in verdicts)
+            if not CHECK.search(cell.source) or not right:
+                yield f"cell {cell.id} must call its checker and print only {line!r}, printed {verdicts}"
 
 
 def plain(node) -> str:
@@ -295,6 +303,7 @@ RULES = [
     has_stable_outputs,
     is_compared,
     starts_with_the_colab_cell,
+    hides_its_answers,
     has_solved_exercises,
     equals_the_package,
 ]
@@ -331,13 +340,23 @@ def obedient() -> Notebook:
     new, out = nbformat.v4, nbformat.v4.new_output
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
     norm = "\n\n\n".join(inspect.getsource(getattr(minillama.layers, name)) for name in HOME[1])
+    asked = {"text/plain": "Why?", "text/html": '<fieldset class="ml-choice"></fieldset>'}
     code = [
         ("package", norm, []),
         ("", "print(0.069)", [out("stream", name="stdout", text="0.069\n")]),
         ("", "plt.show()", [out("display_data", data={"image/png": pixel, "text/plain": "<Figure>"})]),
         ("", "viz.x()", [out("execute_result", data={"text/plain": "A line", "text/html": "<p>A line</p>"})]),
-        ("exercise", "checks.demo(stub)", [out("stream", name="stdout", text="Not attempted yet: demo\n")]),
-        ("solution", "checks.demo(right)", [out("stream", name="stdout", text="Passed: demo\n")]),
+        (
+            "exercise",
+            "checks.demo(stub)",
+            [out("stream", name="stdout", text="Exercise 1: not attempted yet.\n")],
+        ),
+        (
+            "solution",
+            "checks.demo(right)",
+            [out("stream", name="stdout", text="Exercise 1: right on all 2 inputs.\n")],
+        ),
+        ("question", "checks.choice('Why?')", [out("execute_result", data=asked)]),
     ]
     text = (
         '# A norm\n\n`f"{x}"` and $\\frac{a}{b}$ are no roles.\n\n```python\n{x}`y`\n```\n\n'
@@ -460,6 +479,11 @@ def a_solution_that_lies_open(nb):
 
 
 @breaks(has_normal_form)
+def a_question_that_lies_open(nb):
+    del by_id(nb, "code-6").metadata["jupyter"]
+
+
+@breaks(has_normal_form)
 def another_version(nb):
     nb.nbformat_minor = 4
 
@@ -545,6 +569,18 @@ def a_colab_cell_that_talks(nb):
     by_id(nb, "colab").outputs = [nbformat.v4.new_output("stream", text="Installing")]
 
 
+@breaks(hides_its_answers)
+def a_question_without_its_tag(nb):
+    by_id(nb, "code-6").metadata["tags"] = ["hide-input"]
+    by_id(nb, "code-6").outputs = []
+
+
+@breaks(hides_its_answers)
+def a_question_under_another_name(nb):
+    by_id(nb, "code-6").metadata["tags"] = ["hide-input"]
+    by_id(nb, "code-6").source = "ask('Why?')"
+
+
 @breaks(has_solved_exercises)
 def no_exercises(nb):
     nb.cells = [cell for cell in nb.cells if not {"exercise", "solution"} & set(tags(cell))]
@@ -557,12 +593,22 @@ def no_solution(nb):
 
 @breaks(has_solved_exercises)
 def a_stub_that_is_solved(nb):
-    by_id(nb, "code-4").outputs[0].text = "Passed: demo\n"
+    by_id(nb, "code-4").outputs[0].text = "Exercise 1: right on all 2 inputs.\n"
 
 
 @breaks(has_solved_exercises)
 def a_solution_that_fails(nb):
-    by_id(nb, "code-5").outputs[0].text = "Not yet: demo is wrong\n  expected: 1\n"
+    by_id(nb, "code-5").outputs[0].text = "Exercise 1: wrong for x = 1\nexpected: 1\n"
+
+
+@breaks(has_solved_exercises)
+def another_number(nb):
+    by_id(nb, "code-4").outputs[0].text = "Exercise 2: not attempted yet.\n"
+
+
+@breaks(has_solved_exercises)
+def a_solution_that_says_more(nb):
+    by_id(nb, "code-5").outputs[0].text += "done\n"
 
 
 @breaks(has_solved_exercises)
@@ -642,6 +688,7 @@ CELLS = [
         "import sys\nfor word in ('a', 'b'):\n    print(word, flush=True)\n"
         "    print(word, file=sys.stderr, flush=True)",
     ),
+    ("question", "checks.choice('Why?', [('So.', 'Yes.'), ('Not so.', 'But why?')], answer='A')"),
     ("solution", "checks.rmsnorm.by_hand(lambda values, eps: None)"),
 ]
 
@@ -666,18 +713,19 @@ def test_refresh_brings_a_rough_notebook_into_form(refreshed):
     book = Notebook(refreshed.name, refreshed.read_text())
     for rule in (is_valid, was_executed, has_normal_form, starts_with_the_colab_cell):
         assert list(rule(book)) == []
-    _colab, _start, number, frames, figure, streams, solution = book.code
+    _colab, _start, number, frames, figure, streams, question, solution = book.code
     assert number.outputs[0].text == "8.916\n"
     assert set(frames.outputs[0].data) == {"text/html", "text/plain"}
     assert [(output.name, output.text) for output in streams.outputs] == [
         ("stdout", "a\nb\n"),
         ("stderr", "a\nb\n"),
     ]
-    assert solution.metadata == {
-        "cellView": "form",
-        "jupyter": {"source_hidden": True},
-        "tags": ["solution", "hide-input"],
-    }
+    for cell, tag in ((question, "question"), (solution, "solution")):
+        assert cell.metadata == {
+            "cellView": "form",
+            "jupyter": {"source_hidden": True},
+            "tags": [tag, "hide-input"],
+        }
     (picture,) = figure.outputs
     assert picture.metadata["image/png"] == {"height": 297, "width": 499}  # shown at half its pixels
     assert len(picture.data["image/png"]) < 30_000
@@ -804,7 +852,7 @@ def test_nbval_passes_what_was_refreshed_whatever_matplotlib_drew(copy_of):
     other = altered(copy_of, drawn, drawn[:-1] + "9", "other_matplotlib")
     done = nbval(copy_of, other)
     assert done.returncode == 0, done.stdout
-    assert "14 passed" in done.stdout
+    assert "16 passed" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -814,7 +862,7 @@ def test_nbval_passes_what_was_refreshed_whatever_matplotlib_drew(copy_of):
 def test_nbval_is_red_on_one_altered_digit(copy_of, old, new):
     done = nbval(altered(copy_of, old, new, "altered"))
     assert done.returncode == 1
-    assert "1 failed, 6 passed" in done.stdout
+    assert "1 failed, 7 passed" in done.stdout
 
 
 def test_nbval_settings_hold_in_any_directory(monkeypatch):

@@ -27,11 +27,10 @@ NOTEBOOK_METADATA = {
 }
 CELL_METADATA = ("cellView", "jupyter", "mystnb", "tags")
 CELL_TIMEOUT = 600  # seconds; a cell that needs more belongs into experiments/
+# Folded on the built page, in Colab and in JupyterLab: a source that gives an answer away.
+FOLDED = {"tags": ["hide-input"], "cellView": "form", "jupyter": {"source_hidden": True}}
 # What a tag implies: authors set the tag, the rest follows from it.
-IMPLIED = {
-    "colab": {"tags": ["remove-cell"]},
-    "solution": {"tags": ["hide-input"], "cellView": "form", "jupyter": {"source_hidden": True}},
-}
+IMPLIED = {"colab": {"tags": ["remove-cell"]}, "question": FOLDED, "solution": FOLDED}
 ADDRESS_IN_MEMORY = re.compile(r"\bat 0x[0-9a-fA-F]{6,}|<[^<>\n]* 0x[0-9a-fA-F]{6,}>")
 
 
