@@ -122,6 +122,10 @@ class Attention(nn.Module):
         # What may be seen follows from the lengths alone. torch's is_causal aligns top-left, so it is right
         # only when T = S; a single query is the last position and sees everything.
         t, s = q.shape[2], k.shape[2]
-        mask = causal_mask(t, s, device=x.device) if 1 < t < s else None
-        h = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=1 < t == s, enable_gqa=True)
+        if t == 1:  # the query heads of a group become its rows, so that no key is repeated for them
+            q = q.unflatten(1, (k.shape[1], -1)).squeeze(3)  # (B, G, H / G, D)
+            h = F.scaled_dot_product_attention(q, k, v).flatten(1, 2).unsqueeze(2)  # (B, H, 1, D)
+        else:
+            mask = causal_mask(t, s, device=x.device) if t < s else None
+            h = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=t == s, enable_gqa=True)
         return self.wo(h.transpose(1, 2).flatten(2))  # (B, H, T, D) -> (B, T, H·D) -> (B, T, C)

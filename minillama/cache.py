@@ -83,9 +83,10 @@ class KVCache:
             raise ValueError(f"layer must be from 0 to {n_layers - 1}, got {layer!r}")
         end = self.length + t
         self._check_room(end)
-        self.k[layer, :, :, self.length : end] = k
-        self.v[layer, :, :, self.length : end] = v
-        return self.k[layer, :, :, :end], self.v[layer, :, :, :end]
+        keys, values = self.k[layer], self.v[layer]  # (B, G, max_len, D)
+        keys.narrow(2, self.length, t).copy_(k)
+        values.narrow(2, self.length, t).copy_(v)
+        return keys.narrow(2, 0, end), values.narrow(2, 0, end)
 
     def advance(self, n_tokens: int) -> None:
         """Count `n_tokens` as held, once every layer has appended them."""

@@ -6,6 +6,11 @@ from torch import Tensor, nn
 INIT_STD = 0.02  # of every weight matrix, as in GPT-2 and Llama
 
 
+def _init(weight: Tensor) -> None:
+    if not weight.is_meta:  # a meta tensor has no storage to fill; weights from a file will replace it
+        nn.init.normal_(weight, std=INIT_STD)
+
+
 class Linear(nn.Linear):
     """`nn.Linear` without a bias, (..., in_features) -> (..., out_features), weights from N(0, 0.02²)."""
 
@@ -13,14 +18,14 @@ class Linear(nn.Linear):
         super().__init__(in_features, out_features, bias=False)
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=INIT_STD)
+        _init(self.weight)
 
 
 class Embedding(nn.Embedding):
     """`nn.Embedding`, (...) int -> (..., embedding_dim), rows from N(0, 0.02²)."""
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=INIT_STD)
+        _init(self.weight)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

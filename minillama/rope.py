@@ -24,7 +24,8 @@ def inverse_frequencies(head_dim: int, rope_theta: float = 10000.0, rope_scaling
         raise ValueError(f"head_dim must be an even integer >= 2, got {head_dim!r}")
     if not 0 < rope_theta < math.inf:
         raise ValueError(f"rope_theta must be a finite number > 0, got {rope_theta!r}")
-    exponent = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+    # On the CPU whatever the default device is: not every device has float64.
+    exponent = torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu") / head_dim
     freq = rope_theta**-exponent
     if rope_scaling is None:
         return freq
@@ -44,8 +45,8 @@ def precompute_freqs_cis(
     """Tables of cos(m·θ_i) and sin(m·θ_i) for positions m = 0 .. T - 1.
 
     Returns:
-        (cos, sin), each (T, D) float32, half-split: columns i and i + D/2 hold the same angle. The angles
-        are computed in float64: a float32 product m·θ is off by 1e-4 radians after 2,000 tokens.
+        (cos, sin), each (T, D) float32 on the CPU, half-split: columns i and i + D/2 hold the same angle.
+        The angles are computed in float64: a float32 product m·θ is off by 1e-4 radians after 2,000 tokens.
 
     Raises:
         ValueError: as `inverse_frequencies`; `max_seq_len` < 1.
@@ -53,7 +54,8 @@ def precompute_freqs_cis(
     freq = inverse_frequencies(head_dim, rope_theta, rope_scaling)  # (D/2,)
     if type(max_seq_len) is not int or max_seq_len < 1:
         raise ValueError(f"max_seq_len must be an integer >= 1, got {max_seq_len!r}")
-    angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), freq)  # (T, D/2)
+    positions = torch.arange(max_seq_len, dtype=torch.float64, device="cpu")
+    angles = torch.outer(positions, freq)  # (T, D/2)
     angles = torch.cat((angles, angles), dim=-1)  # (T, D)
     return angles.cos().float(), angles.sin().float()
 
