@@ -5,6 +5,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,7 @@ def test_importing_the_package_loads_nothing_optional():
     optional = "matplotlib ipywidgets IPython transformers tokenizers gguf playwright pytest".split()
     code = f"""
 import sys
+import tomllib
 import minillama
 from minillama import {", ".join(NAMES)}
 import minillama.checkpoint, minillama.accounting
@@ -218,3 +220,8 @@ def test_signatures_are_the_contracts(name, signature):
         # A default where the contract gives none breaks no caller.
         found.append(star + parameter.name + ("" if name.startswith("accounting.") else default))
     assert " ".join(found) == signature
+
+
+def test_the_version_is_the_projects():
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert minillama.__version__ == project["version"]
