@@ -19,6 +19,7 @@ import torch
 from torch.nn import functional as F
 
 from minillama import rms_norm
+from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "norms.json"
 EPS, C = 1e-6, 512
@@ -96,10 +97,7 @@ def main():
             result["ratios"][case] = measure(fns, shape, backward)
         print(f"{case}: {result['ratios'][case]}")
     if args.write:
-        RESULT.parent.mkdir(exist_ok=True)
-        unfinished = RESULT.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(result, indent=2) + "\n")
-        unfinished.replace(RESULT)
+        record(RESULT, json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 
 from minillama import KVCache, MiniLLaMAConfig, MiniLLaMAForCausalLM, accounting, checkpoint, generate
+from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "core.json"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -254,10 +255,7 @@ def main() -> None:
         for key, value in ratios.items():
             print(f"{name:28} {key:50} {value:.2f}", flush=True)
     if args.write:
-        RESULT.parent.mkdir(exist_ok=True)
-        unfinished = RESULT.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(result, indent=2) + "\n")
-        unfinished.replace(RESULT)
+        record(RESULT, json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

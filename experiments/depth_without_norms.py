@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
+from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "depth_without_norms.json"
 CONFIG = MiniLLaMAConfig(
@@ -97,10 +98,7 @@ def main() -> None:
         "torch": torch.__version__.split("+")[0],
         "runs": runs,
     }
-    RESULT.parent.mkdir(exist_ok=True)
-    unfinished = RESULT.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(result, indent=1) + "\n")
-    unfinished.replace(RESULT)
+    record(RESULT, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

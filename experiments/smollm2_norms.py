@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from minillama import assets
+from minillama.viz.results import record
 
 RESULT = Path(__file__).resolve().parent / "results" / "smollm2_norms.json"
 THREADS = 2
@@ -370,8 +371,7 @@ def main() -> None:
             "threads": THREADS,
         },
     }
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(to_json(result), encoding="utf-8")
+    record(RESULT, to_json(result))
     summary(result)
 
 

@@ -1,6 +1,6 @@
 """What a configuration costs: parameters, cache bytes, FLOPs, training memory. Exact counts, no estimates."""
 
-from .config import MiniLLaMAConfig
+from .config import MiniLLaMAConfig, require_int
 
 
 def count_parameters(config: MiniLLaMAConfig) -> dict[str, int]:
@@ -30,9 +30,9 @@ def kv_cache_bytes(
         ValueError: a size that is no integer >= 0 (`bytes_per_value` >= 1).
     """
     seq_len = config.max_seq_len if seq_len is None else seq_len
-    _require("batch_size", batch_size)
-    _require("seq_len", seq_len)
-    _require("bytes_per_value", bytes_per_value, 1)
+    require_int("batch_size", batch_size, 0)
+    require_int("seq_len", seq_len, 0)
+    require_int("bytes_per_value", bytes_per_value)
     values = 2 * config.n_layers * batch_size * config.n_kv_heads * seq_len * config.head_dim
     return values * bytes_per_value
 
@@ -48,7 +48,7 @@ def flops_per_token(config: MiniLLaMAConfig, seq_len: int | None = None) -> floa
         ValueError: `seq_len` < 1.
     """
     seq_len = config.max_seq_len if seq_len is None else seq_len
-    _require("seq_len", seq_len, 1)
+    require_int("seq_len", seq_len)
     parts = count_parameters(config)
     matrices = parts["attention"] + parts["feed_forward"] + config.vocab_size * config.d_model
     mean_keys = (seq_len + 1) / 2
@@ -77,10 +77,10 @@ def training_bytes(
     Raises:
         ValueError: a size that is no integer >= 0 (`n_shards` >= 1).
     """
-    _require("weight_bytes", weight_bytes, 1)
-    _require("gradient_bytes", gradient_bytes)
-    _require("optimizer_bytes", optimizer_bytes)
-    _require("n_shards", n_shards, 1)
+    require_int("weight_bytes", weight_bytes)
+    require_int("gradient_bytes", gradient_bytes, 0)
+    require_int("optimizer_bytes", optimizer_bytes, 0)
+    require_int("n_shards", n_shards)
     n = count_parameters(config)["total"]
     parts = {
         "weights": n * weight_bytes / n_shards,
@@ -88,8 +88,3 @@ def training_bytes(
         "optimizer": n * optimizer_bytes / n_shards,
     }
     return parts | {"total": sum(parts.values())}
-
-
-def _require(name: str, value, minimum: int = 0) -> None:
-    if type(value) is not int or value < minimum:
-        raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")

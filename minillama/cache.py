@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .config import MiniLLaMAConfig
+from .config import MiniLLaMAConfig, require_int
 
 
 class KVCache:
@@ -35,8 +35,7 @@ class KVCache:
         device: torch.device | str = "cpu",
     ) -> None:
         max_len = config.max_seq_len if max_len is None else max_len
-        if type(batch_size) is not int or batch_size < 1:
-            raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
+        require_int("batch_size", batch_size)
         if type(max_len) is not int or not 1 <= max_len <= config.max_seq_len:
             raise ValueError(
                 f"max_len must be an integer from 1 to max_seq_len ({config.max_seq_len}), got {max_len!r}"

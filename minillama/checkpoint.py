@@ -199,13 +199,7 @@ def from_pretrained(
         raise FileNotFoundError(f"no {CONFIG} in {directory}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype must be a floating-point type, got {dtype}")
-    try:
-        fields = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{directory / CONFIG} is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise ValueError(f"{directory / CONFIG} must hold an object, got {type(fields).__name__}")
-    config = config_from_hf(fields)
+    config = config_from_hf(_read_json(directory / CONFIG))
     state = {}
     for file in _weight_files(directory):
         try:
@@ -248,16 +242,25 @@ def _assemble(config: MiniLLaMAConfig, state: dict[str, Tensor]) -> MiniLLaMAFor
     if unexpected:
         raise ValueError(f"unexpected tensors {unexpected}")
     model.load_state_dict(state, strict=False, assign=True)  # strictness is checked above, tie included
-    model.tie_weights()
     model.build_rope_tables(model.token_embeddings.weight.device)
     return model
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f"{path} must hold an object, got {type(fields).__name__}")
+    return fields
 
 
 def _weight_files(directory: Path) -> list[Path]:
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if (directory / INDEX).is_file():
-        names = json.loads((directory / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        names = _read_json(directory / INDEX)["weight_map"].values()
         files = [directory / name for name in dict.fromkeys(names)]
         for file in files:
             if file.parent != directory or not file.is_file():

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 
-def _require_int(name: str, value, minimum: int = 1) -> None:
+def require_int(name: str, value, minimum: int = 1) -> None:
+    """Raise a `ValueError` unless `value` is an integer >= `minimum`; True and False are no integers."""
     if type(value) is not int or value < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
 
@@ -42,7 +43,7 @@ class RopeScaling:
                 f"high_freq_factor must be > low_freq_factor ({self.low_freq_factor!r}), "
                 f"got {self.high_freq_factor!r}"
             )
-        _require_int("original_max_position_embeddings", self.original_max_position_embeddings)
+        require_int("original_max_position_embeddings", self.original_max_position_embeddings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +83,8 @@ class MiniLLaMAConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_layers", "n_q_heads", "n_kv_heads", "d_ffn", "max_seq_len"):
-            _require_int(name, getattr(self, name))
-        _require_int("head_dim", self.head_dim, minimum=2)
+            require_int(name, getattr(self, name))
+        require_int("head_dim", self.head_dim, minimum=2)
         if self.head_dim % 2:
             raise ValueError(f"head_dim must be even (RoPE turns pairs of entries), got {self.head_dim!r}")
         if self.n_q_heads % self.n_kv_heads:

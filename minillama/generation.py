@@ -117,7 +117,8 @@ def generate(
                 new = logits.argmax(-1)  # (B,)
             else:
                 # The shift changes no probability and keeps a tiny temperature from overflowing.
-                logits = logits.float() - logits.float().amax(-1, keepdim=True)
+                logits = logits.float()
+                logits = logits - logits.amax(-1, keepdim=True)
                 p = torch.softmax(filter_logits(logits, temperature, top_k, top_p), dim=-1)
                 new = torch.multinomial(p, 1, generator=generator).squeeze(-1)  # (B,)
             if eos_id is not None:

@@ -149,7 +149,7 @@ class MiniLLaMAForCausalLM(nn.Module):
                     f"labels must have the shape of input_ids {tuple(input_ids.shape)} (they are shifted "
                     f"inside), got {tuple(labels.shape)}"
                 )
-        if start_pos is not None and (type(start_pos) is not int):
+        if start_pos is not None and type(start_pos) is not int:
             raise TypeError(f"start_pos must be None or an integer, got {start_pos!r}")
         if cache is not None:
             self._check_cache(cache, batch)
@@ -197,10 +197,8 @@ def check_token_ids(name: str, ids: Tensor, vocab_size: int, ignored: int | None
     """Raise unless `ids` is a non-empty (B, T) tensor of integers in 0 .. vocab_size - 1 (or `ignored`)."""
     if not isinstance(ids, Tensor):
         raise TypeError(f"{name} must be a tensor of token ids (B, T), got {type(ids).__name__}")
-    if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
-        raise TypeError(f"{name} must be an integer tensor, got dtype {ids.dtype}")
     if ids.dtype not in (torch.int32, torch.int64):
-        raise TypeError(f"{name} must be int32 or int64, got dtype {ids.dtype}")
+        raise TypeError(f"{name} must be an integer tensor (int32 or int64), got dtype {ids.dtype}")
     if ids.ndim != 2 or ids.numel() == 0:
         raise ValueError(f"{name} must be (B, T) and not empty, got shape {tuple(ids.shape)}")
     if ids.is_cuda or ids.is_meta or torch.compiler.is_compiling():

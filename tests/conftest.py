@@ -1,15 +1,6 @@
-"""Shared by the tests: the checkout on the path, no network, and tiny models of all-different sizes."""
-
-import os
-import sys
-from pathlib import Path
+"""Shared by the tests of the core: tiny models of all-different sizes."""
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 @pytest.fixture

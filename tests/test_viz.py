@@ -124,6 +124,25 @@ def test_label_stands_next_to_its_point():
     assert (note.xy, note.xyann, note.get_text(), note.get_color()) == ((1, 2), (3, 4), "here", viz.BLUE)
 
 
+def test_record_leaves_the_old_result_when_writing_fails(tmp_path, monkeypatch):
+    from pathlib import Path
+
+    from minillama.viz.results import record, recorded
+
+    path = tmp_path / "results" / "norms.json"
+    record(path, '{"ratio": 1}')
+    assert recorded("norms", folders=(path.parent,)) == {"ratio": 1}
+
+    def broken(self, text, encoding):
+        self.write_bytes(b"{")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "write_text", broken)
+    with pytest.raises(OSError, match="disk full"):
+        record(path, '{"ratio": 2}')
+    assert recorded("norms", folders=(path.parent,)) == {"ratio": 1}
+
+
 def test_recorded_prefers_the_checkout_and_names_what_exists(tmp_path):
     from minillama.viz.results import recorded
 

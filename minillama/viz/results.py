@@ -18,3 +18,11 @@ def recorded(name: str, *, folders=_FOLDERS) -> dict:
         known = ", ".join(sorted(found)) or "none"
         raise ValueError(f"name {name!r} is not a recorded result; recorded are: {known}")
     return json.loads(found[name].read_text(encoding="utf-8"))
+
+
+def record(path: Path, text: str) -> None:
+    """Write a result whole or not at all: an interrupted run leaves the old file."""
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
