@@ -1,6 +1,6 @@
 """The package beside its peer and beside the machine, in one run, as ratios.
 
-    python benchmarks/run.py [--rounds 5] [--only training,decoding] [--compile] [--write]
+    python benchmarks/run.py [--runs 3] [--rounds 5] [--only training,decoding] [--compile] [--write]
 
 Peer: transformers' LlamaForCausalLM with the same weights. Limits: what the machine reaches in a large matrix
 product (GEMM, FLOP/s) and in streaming the weights through a matrix-vector product (bytes/s), measured in the
@@ -128,7 +128,7 @@ def decoding(rounds: int, compiled: bool) -> dict:
     if compiled:
         fast = MiniLLaMAForCausalLM(CONFIG).to(DEVICE)
         fast.load_state_dict(ours.state_dict())
-        fast.next_token_logits = torch.compile(fast.next_token_logits, dynamic=True)
+        fast.next_token_logits = torch.compile(fast.next_token_logits, dynamic=True, fullgraph=True)
         contestants["compiled"] = lambda: generate(fast, ids, NEW, temperature=0)
     contestants["stream"] = lambda: [torch.mv(matrix, vector) for _ in range(5) for matrix in weights]
     times = alternate(contestants, rounds)
@@ -231,29 +231,37 @@ def main() -> None:
         "import": imports,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1, help="repeat everything; medians over the runs")
     parser.add_argument("--rounds", type=int, default=5, help="alternations; medians are taken over them")
     parser.add_argument("--only", help=f"comma-separated, of: {'; '.join(tasks)}")
     parser.add_argument("--compile", action="store_true", help="also decode with a torch.compile'd step")
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
     args = parser.parse_args()
-    if args.rounds < 1:
-        parser.error(f"--rounds must be >= 1, got {args.rounds}")
+    if min(args.runs, args.rounds) < 1:
+        parser.error(f"--runs and --rounds must be >= 1, got {args.runs} and {args.rounds}")
+    chosen = {name: task for name, task in tasks.items() if not args.only or name in args.only.split(",")}
+    found = {}  # (task, ratio) -> its value in every run
+    for _ in range(args.runs):
+        for name, task in chosen.items():
+            for key, value in task(args.rounds).items():
+                if not math.isfinite(value):
+                    raise SystemExit(f"{name}: {key} is not finite: {value}")
+                found.setdefault((name, key), []).append(value)
+                print(f"{name:28} {key:50} {value:.2f}", flush=True)
     result = {
         "machine": f"{platform.machine()} CPU" if DEVICE == "cpu" else torch.cuda.get_device_name(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__.split("+")[0],
+        "runs": args.runs,
         "rounds": args.rounds,
-        "ratios": {},
+        "ratios": {name: {} for name in chosen},
+        "every run": {name: {} for name in chosen},
     }
-    for name, task in tasks.items():
-        if args.only and name not in args.only.split(","):
-            continue
-        ratios = {key: round(value, 3) for key, value in task(args.rounds).items()}
-        if not all(math.isfinite(value) for value in ratios.values()):
-            raise SystemExit(f"{name}: a ratio is not finite: {ratios}")
-        result["ratios"][name] = ratios
-        for key, value in ratios.items():
-            print(f"{name:28} {key:50} {value:.2f}", flush=True)
+    for (name, key), values in found.items():
+        result["ratios"][name][key] = round(statistics.median(values), 3)
+        result["every run"][name][key] = [round(value, 3) for value in values]
+        if args.runs > 1:
+            print(f"median: {name:20} {key:50} {result['ratios'][name][key]:.2f}")
     if args.write:
         record(RESULT, json.dumps(result, indent=2) + "\n")
 

@@ -111,9 +111,10 @@ class Attention(nn.Module):
             kv_cache: None or a `KVCache`; receives the T new keys and values, the caller advances its length.
             layer: which of the cache's layers.
         """
-        q = self.wq(x).unflatten(-1, (-1, self.head_dim))  # (B, T, H, D)
-        k = self.wk(x).unflatten(-1, (-1, self.head_dim))  # (B, T, G, D)
-        v = self.wv(x).unflatten(-1, (-1, self.head_dim))  # (B, T, G, D)
+        b, t, _ = x.shape
+        q = self.wq(x).view(b, t, -1, self.head_dim)  # (B, T, H, D)
+        k = self.wk(x).view(b, t, -1, self.head_dim)  # (B, T, G, D)
+        v = self.wv(x).view(b, t, -1, self.head_dim)  # (B, T, G, D)
         q = apply_rotary_emb(q, cos, sin).transpose(1, 2)  # (B, H, T, D)
         k = apply_rotary_emb(k, cos, sin).transpose(1, 2)  # (B, G, T, D)
         v = v.transpose(1, 2)  # (B, G, T, D)
@@ -121,11 +122,13 @@ class Attention(nn.Module):
             k, v = kv_cache.append(layer, k, v)  # (B, G, S, D), S = past + T
         # What may be seen follows from the lengths alone. torch's is_causal aligns top-left, so it is right
         # only when T = S; a single query is the last position and sees everything.
-        t, s = q.shape[2], k.shape[2]
+        s = k.shape[2]
         if t == 1:  # the query heads of a group become its rows, so that no key is repeated for them
-            q = q.unflatten(1, (k.shape[1], -1)).squeeze(3)  # (B, G, H / G, D)
-            h = F.scaled_dot_product_attention(q, k, v).flatten(1, 2).unsqueeze(2)  # (B, H, 1, D)
+            q = q.view(b, k.shape[1], -1, self.head_dim)  # (B, H, 1, D) -> (B, G, H / G, D)
+            h = F.scaled_dot_product_attention(q, k, v).view(b, -1, 1, self.head_dim)  # (B, H, 1, D)
         else:
-            mask = causal_mask(t, s, device=x.device) if t < s else None
-            h = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=t == s, enable_gqa=True)
+            mask = None if t == s else causal_mask(t, s, device=x.device)
+            h = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True
+            )
         return self.wo(h.transpose(1, 2).flatten(2))  # (B, H, T, D) -> (B, T, H·D) -> (B, T, C)

@@ -19,7 +19,7 @@ class KVCache:
         device: where it lives; must be the model's.
 
     Attributes:
-        k, v: (L, B, G, max_len, D).
+        k, v: one (B, G, max_len, D) per layer.
         length: tokens held.
 
     Raises:
@@ -42,23 +42,24 @@ class KVCache:
             )
         if not dtype.is_floating_point:
             raise ValueError(f"dtype must be a floating-point type, got {dtype}")
-        shape = (config.n_layers, batch_size, config.n_kv_heads, max_len, config.head_dim)
-        self.k = torch.zeros(shape, dtype=dtype, device=device)
-        self.v = torch.zeros(shape, dtype=dtype, device=device)
+        shape = (batch_size, config.n_kv_heads, max_len, config.head_dim)
+        # A tensor per layer: in one tensor for all, a compiled step would copy every layer to write one.
+        self.k = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]
+        self.v = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]
         self.length = 0
 
     @property
     def batch_size(self) -> int:
-        return self.k.shape[1]
+        return self.k[0].shape[0]
 
     @property
     def max_len(self) -> int:
-        return self.k.shape[3]
+        return self.k[0].shape[2]
 
     @property
     def nbytes(self) -> int:
         """Bytes of storage, filled or not."""
-        return self.k.nbytes + self.v.nbytes
+        return sum(tensor.nbytes for tensor in self.k + self.v)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, G, T, D) of T new tokens behind those held.
@@ -71,15 +72,15 @@ class KVCache:
         Raises:
             ValueError: no room for T more, or another shape than the cache was made for.
         """
-        n_layers, batch, heads, _, dim = self.k.shape
+        batch, heads, _, dim = self.k[0].shape
         t = k.shape[2]
         if k.shape != v.shape or k.shape != (batch, heads, t, dim):
             raise ValueError(
                 f"k and v must both be (B, G, T, D) = ({batch}, {heads}, T, {dim}): "
                 f"got {tuple(k.shape)} and {tuple(v.shape)}"
             )
-        if not 0 <= layer < n_layers:
-            raise ValueError(f"layer must be from 0 to {n_layers - 1}, got {layer!r}")
+        if not 0 <= layer < len(self.k):
+            raise ValueError(f"layer must be from 0 to {len(self.k) - 1}, got {layer!r}")
         end = self.length + t
         self._check_room(end)
         keys, values = self.k[layer], self.v[layer]  # (B, G, max_len, D)

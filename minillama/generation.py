@@ -56,7 +56,6 @@ def filter_logits(
     return h
 
 
-@torch.no_grad()
 def generate(
     model: MiniLLaMAForCausalLM,
     input_ids: Tensor,
@@ -71,7 +70,9 @@ def generate(
 ) -> Tensor:
     """Extend each row of `input_ids` by up to `max_new_tokens` tokens, each drawn from the model.
 
-    Rows must have equal length: there is no padding, so no position can be shifted by it.
+    Rows must have equal length: there is no padding, so no position can be shifted by it. For long texts,
+    compile the step beforehand (half a minute):
+    `model.next_token_logits = torch.compile(model.next_token_logits, dynamic=True)`.
 
     Args:
         model: its train/eval mode is put back at the end, even after an error.
@@ -110,24 +111,25 @@ def generate(
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        for end in range(t, total):
-            start = cache.length if cache is not None else 0
-            logits = model.next_token_logits(tokens[:, start:end], cache)  # (B, V)
-            if temperature == 0:
-                new = logits.argmax(-1)  # (B,)
-            else:
-                # The shift changes no probability and keeps a tiny temperature from overflowing.
-                logits = logits.float()
-                logits = logits - logits.amax(-1, keepdim=True)
-                p = torch.softmax(filter_logits(logits, temperature, top_k, top_p), dim=-1)
-                new = torch.multinomial(p, 1, generator=generator).squeeze(-1)  # (B,)
-            if eos_id is not None:
-                new = new.masked_fill(ended, eos_id)
-                ended |= new == eos_id
-            tokens[:, end] = new
-            if eos_id is not None and ended.all():
-                return tokens[:, : end + 1]
-        return tokens
+        with torch.inference_mode():  # as no_grad, with less work around each operation
+            for end in range(t, total):
+                start = cache.length if cache is not None else 0
+                logits = model.next_token_logits(tokens[:, start:end], cache)  # (B, V)
+                if temperature == 0:
+                    new = logits.argmax(-1)  # (B,)
+                else:
+                    # The shift changes no probability and keeps a tiny temperature from overflowing.
+                    logits = logits.float()
+                    logits = logits - logits.amax(-1, keepdim=True)
+                    p = torch.softmax(filter_logits(logits, temperature, top_k, top_p), dim=-1)
+                    new = torch.multinomial(p, 1, generator=generator).squeeze(-1)  # (B,)
+                if eos_id is not None:
+                    new = new.masked_fill(ended, eos_id)
+                    ended |= new == eos_id
+                tokens[:, end] = new
+                if eos_id is not None and ended.all():
+                    return tokens[:, : end + 1]
+            return tokens
     finally:
         for module, training in modes:
             module.training = training

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .attention import Attention
 from .cache import KVCache
@@ -69,9 +70,12 @@ class MiniLLaMAForCausalLM(nn.Module):
     def build_rope_tables(self, device: torch.device) -> None:
         """Compute the RoPE tables in float32 on `device`."""
         config = self.config
-        tables = precompute_freqs_cis(
-            config.head_dim, config.max_seq_len, config.rope_theta, config.rope_scaling
-        )
+        if device.type == "meta":  # only the shape counts: leaving the device computes them
+            tables = torch.empty(2, config.max_seq_len, config.head_dim, device=device)
+        else:
+            tables = precompute_freqs_cis(
+                config.head_dim, config.max_seq_len, config.rope_theta, config.rope_scaling
+            )
         for name, table in zip(("cos", "sin"), tables, strict=True):
             self.register_buffer(name, table.to(device), persistent=False)
 
@@ -114,7 +118,9 @@ class MiniLLaMAForCausalLM(nn.Module):
             logits = self.lm_head(h)  # (B, T, V)
             loss = None
             if labels is not None:
-                loss = cross_entropy(logits[:, :-1], labels[:, 1:])
+                # Position t is scored against token t + 1; the last has none. Slicing the logits instead
+                # would copy them in the backward pass.
+                loss = cross_entropy(logits, F.pad(labels[:, 1:], (0, 1), value=-100))
         return logits, loss, past_key_values
 
     def next_token_logits(
@@ -177,7 +183,8 @@ class MiniLLaMAForCausalLM(nn.Module):
         if not isinstance(cache, KVCache):
             raise TypeError(f"past_key_values must be None or a KVCache, got {type(cache).__name__}")
         config, weight = self.config, self.token_embeddings.weight
-        found = (cache.k.shape[0], cache.k.shape[2], cache.k.shape[4])
+        keys = cache.k[0]  # (B, G, max_len, D)
+        found = (len(cache.k), keys.shape[1], keys.shape[3])
         wanted = (config.n_layers, config.n_kv_heads, config.head_dim)
         if found != wanted:
             raise ValueError(
@@ -186,9 +193,9 @@ class MiniLLaMAForCausalLM(nn.Module):
             )
         if cache.batch_size != batch:
             raise ValueError(f"past_key_values has batch_size {cache.batch_size}, input_ids has {batch} rows")
-        if cache.k.dtype != weight.dtype or cache.k.device != weight.device:
+        if keys.dtype != weight.dtype or keys.device != weight.device:
             raise ValueError(
-                f"past_key_values is {cache.k.dtype} on {cache.k.device}, "
+                f"past_key_values is {keys.dtype} on {keys.device}, "
                 f"the model {weight.dtype} on {weight.device}: make the cache with the model's"
             )
 

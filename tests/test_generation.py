@@ -394,6 +394,22 @@ def test_no_gradient_is_kept(make_model, make_ids, use_cache):
     assert all(p.grad is not None for p in model.parameters())
 
 
+def test_a_compiled_step_is_traced_whole_and_once_for_all_positions(make_model, make_ids):
+    model, ids, graphs = make_model(), make_ids(1, 7), []
+    wanted = generate(model, ids, 20, temperature=0)
+
+    def backend(graph, _inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    model.next_token_logits = torch.compile(
+        model.next_token_logits, dynamic=True, fullgraph=True, backend=backend
+    )
+    assert torch.equal(generate(model, ids, 20, temperature=0), wanted)
+    assert torch.equal(generate(model, ids[:, :5], 2, temperature=0)[:, :5], ids[:, :5])
+    assert len(graphs) == 2  # the prompt, and a step at any position
+
+
 def test_the_prompt_is_left_alone(make_model, make_ids):
     ids = make_ids(2, 4)
     before = ids.clone()
