@@ -5,7 +5,7 @@ import math
 from . import marks
 from .controls import Control
 from .explorer import Explorer, read_asset
-from .formula_explorer import formula
+from .formula_explorer import FormulaExplorer, formula
 from .frame_explorer import frames
 from .style import BLUE, INK, MUTED, VERMILLION
 
@@ -191,7 +191,7 @@ def _norm_marks(x1: float, x2: float, x3: float, x4: float, offset: float, alpha
     return [marks.title(described), *shapes]
 
 
-def norm_walkthrough() -> Explorer:
+def norm_walkthrough() -> FormulaExplorer:
     """Four values, a common offset and a scale, through RMSNorm and LayerNorm side by side."""
     sliders = [
         Control.steps(f"x{i}", f"x{sub}", -4, 4, 0.1, value, digits=1)

@@ -1,5 +1,6 @@
 """Explorers and questions on the built pages, with no kernel behind them: everything answers, each way."""
 
+import inspect
 import itertools
 import json
 import math
@@ -246,8 +247,10 @@ READ_BOTH = """(svg, ours) => {
 
 def formulas() -> dict:
     """Every formula explorer that `minillama.viz` offers, by name."""
-    made = (getattr(viz, name)() for name in ("norm_walkthrough",))
-    return {explorer.name: explorer for explorer in made if isinstance(explorer, FormulaExplorer)}
+    makers = [getattr(viz, name) for name in viz.__all__]
+    signatures = [(make, inspect.signature(make)) for make in makers if inspect.isfunction(make)]
+    made = [make() for make, s in signatures if s.return_annotation is FormulaExplorer and not s.parameters]
+    return {explorer.name: explorer for explorer in made}
 
 
 def grid(explorer) -> list[dict]:
