@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter03 import gated_unit, slopes
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -40,11 +41,13 @@ __all__ = [
     "Control",
     "formula",
     "frames",
+    "gated_unit",
     "label",
     "loudspeakers",
     "marks",
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "slopes",
     "use_style",
 ]
