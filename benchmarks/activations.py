@@ -4,8 +4,9 @@
 
 Contestants on the same tensors, one after the other in each round: torch's ReLU, SiLU, GELU with the error
 function and GELU in its tanh form. First elementwise on the hidden tensor of MiniLLaMA, then with the three
-matrix products of a gated network around them. A ratio is the median over rounds of time / time of SiLU in
-the same round. `--write` puts the result into benchmarks/results/activations.json.
+matrix products of a gated network around them. Processor time on one thread, which other programs disturb
+least; a ratio is the median over rounds of time / time of SiLU in the same round. `--write` puts the result
+into benchmarks/results/activations.json.
 """
 
 import argparse
@@ -37,13 +38,13 @@ CASES = {  # (inside a network, with the backward pass)
 
 
 def seconds(fn, repeats):
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(repeats):
         fn()
-    return (time.perf_counter() - start) / repeats
+    return (time.process_time() - start) / repeats
 
 
-def measure(network, backward, rounds=31):
+def measure(network, backward, rounds=21):
     x = torch.randn(TOKENS, C if network else FFN, requires_grad=backward)
     gate, up = (0.02 * torch.randn(FFN, C) for _ in range(2))
     down = 0.02 * torch.randn(C, FFN)
@@ -72,9 +73,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
     args = parser.parse_args()
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     result = {
-        "unit": "time / time with torch's SiLU, float32, medians",
+        "unit": "processor time / processor time with torch's SiLU, float32, medians",
         "shape": {"tokens": TOKENS, "C": C, "d_ffn": FFN},
         "torch": torch.__version__.split("+")[0],
         "machine": f"{platform.machine()} CPU",

@@ -156,26 +156,31 @@ def difference_of_squares(attempt: Attempt) -> None:
 @checker("swiglu.width", 4)
 def width(attempt: Attempt) -> None:
     """`fn(d_model, multiple_of)` is the least multiple of `multiple_of` that is at least 8/3 · d_model."""
-    # 100 with multiple 1 shows who cuts 8/3 · d_model off before rounding up.
-    for d_model, multiple in ((512, 128), (4096, 256), (384, 256), (576, 64), (100, 1), (96, 512)):
+    floor = "Rounded down: then the network is smaller than a 4× one. Round up."
+    nearest = "Rounded to the nearest multiple. Round up."
+    cut = "8/3 · d_model was rounded down on the way. Round up."
+    # Who gets the multiple below has rounded down in one of three ways; the order of the inputs tells which.
+    cases = [
+        (512, 128, floor),
+        (4096, 256, floor),
+        (384, 256, floor),
+        (96, 512, nearest),
+        (100, 1, cut),
+        (576, 64, cut),
+    ]
+    for d_model, multiple, below in cases:
         got = attempt(d_model=d_model, multiple_of=multiple)
         least = -(-8 * d_model // 3)
         wanted = -(-least // multiple) * multiple
         if not isinstance(got, int) or isinstance(got, bool):
             attempt.fail(str(wanted), show(got), "A width is a whole number: return an int.")
-        down, exact = 8 * d_model // 3 // multiple * multiple, 8 * d_model / 3
         wrong = [
-            (down, "Rounded down: then the network is smaller than a 4× one. Round up."),
-            (round(exact / multiple) * multiple, "Rounded to the nearest multiple. Round up."),
+            (8 * d_model // 3 // multiple * multiple, below),
             (
                 4 * d_model,
                 "That is the width of an ungated network. A gated one has three matrices, not two.",
             ),
             (wanted + multiple, "One multiple too many: what is a multiple already stays as it is."),
-            (
-                -(-(8 * d_model // 3) // multiple) * multiple,
-                "8/3 · d_model was rounded down on the way. Round up.",
-            ),
             (least, "Not yet a multiple of multiple_of."),
         ]
         hint = (
