@@ -115,7 +115,7 @@ def _coarse(value: float) -> float:
 
 
 def gated(x: float, gate: float, up: float, valve: str = VALVES[0]) -> dict:
-    """One gated unit with scalar weights: gate a, value b, the valve's share, a · share, the product."""
+    """One gated unit with scalar weights: gate a, content b, the valve's share, a · share, the product."""
     a, b = gate * x, up * x
     if valve == VALVES[2]:
         share = 1.0
@@ -135,7 +135,7 @@ def _unit_marks(x: float, gate: float, up: float, valve: str) -> list[dict]:
         ("gate a = w_gate · x", "ink", fixed(now["a"], 3), ""),
         ("valve, share let through", "ink", fixed(now["share"], 3), ""),
         ("a · valve", "vermillion", fixed(now["passed"], 3), "7 3"),
-        ("value b = w_up · x", "green", fixed(now["b"], 3), "2 3"),
+        ("content b = w_up · x", "green", fixed(now["b"], 3), "2 3"),
         ("product a · valve · b", "blue", fixed(now["product"], 3), "none"),
     ]
     for i, (words, color, number, dash) in enumerate(rows):
@@ -176,14 +176,14 @@ def _unit_marks(x: float, gate: float, up: float, valve: str) -> list[dict]:
     described = (
         f"A gated unit with weights {fixed(gate, 2)} and {fixed(up, 2)}, valve: {valve}. "
         f"Input {fixed(x, 2)}, gate {fixed(now['a'], 3)}, valve {fixed(now['share'], 3)}, "
-        f"let through {fixed(now['passed'], 3)}, value {fixed(now['b'], 3)}, "
+        f"let through {fixed(now['passed'], 3)}, content {fixed(now['b'], 3)}, "
         f"product {fixed(now['product'], 3)}."
     )
     return [marks.title(described), *shapes]
 
 
 def gated_unit() -> FormulaExplorer:
-    """One gated unit: input, gate, value and product, with SiLU's valve, ReLU's, or none."""
+    """One gated unit: input, gate, content and product, with SiLU's valve, ReLU's, or none."""
     return formula(
         _unit_marks,
         read_asset("gated_unit.js"),

@@ -16,7 +16,7 @@ function marks({ x, gate, up, valve }, { circle, fixed, line, polyline, text, ti
     ["gate a = w_gate · x", "ink", fixed(now.a, 3)],
     ["valve, share let through", "ink", fixed(now.share, 3)],
     ["a · valve", "vermillion", fixed(now.passed, 3)],
-    ["value b = w_up · x", "green", fixed(now.b, 3)],
+    ["content b = w_up · x", "green", fixed(now.b, 3)],
     ["product a · valve · b", "blue", fixed(now.product, 3)],
   ].forEach(([words, color, number], i) => {
     const y = 16 + 20 * i;
@@ -54,6 +54,6 @@ function marks({ x, gate, up, valve }, { circle, fixed, line, polyline, text, ti
   }
   const described = `A gated unit with weights ${fixed(gate, 2)} and ${fixed(up, 2)}, valve: ${valve}. `
     + `Input ${fixed(x, 2)}, gate ${fixed(now.a, 3)}, valve ${fixed(now.share, 3)}, `
-    + `let through ${fixed(now.passed, 3)}, value ${fixed(now.b, 3)}, product ${fixed(now.product, 3)}.`;
+    + `let through ${fixed(now.passed, 3)}, content ${fixed(now.b, 3)}, product ${fixed(now.product, 3)}.`;
   return [title(described), ...shapes];
 }
