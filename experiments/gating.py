@@ -1,17 +1,19 @@
 """Does a gate help at equal parameters? The same small model with six feed-forward networks.
 
-    python experiments/gating.py
+    python experiments/gating.py [RATE ...]
 
 Byte-level language models on Shakespeare's plays, Twelfth Night held out. With C = 48 an ungated network of
 width 4C = 192 (two matrices) and a gated one of width 8/3 C = 128 (three) have exactly the same number of
 parameters. All else is equal within a seed: the other weights at the start, the batches, AdamW. Two rates,
 five seeds. Matrices start larger than the package's by √(512/48), so that gates and hidden values start at
 the level they have in MiniLLaMA. One network has neither activation nor product: it says what any
-nonlinearity is worth here. About six minutes on one free core; writes experiments/results/gating.json.
+nonlinearity is worth here. About six minutes on one free core; writes experiments/results/gating.json;
+a rate that is named is run again, and what was recorded for the others is kept.
 """
 
 import json
 import statistics
+import sys
 from pathlib import Path
 
 import torch
@@ -26,7 +28,7 @@ RESULT = Path(__file__).parent / "results" / "gating.json"
 CONFIG = MiniLLaMAConfig(
     vocab_size=256, d_model=48, n_layers=2, n_q_heads=4, n_kv_heads=2, head_dim=12, d_ffn=128, max_seq_len=64
 )
-RATES, SEEDS = (3e-3, 1e-2), (0, 1, 2, 3, 4)
+RATES, SEEDS = (1e-3, 3e-3), (0, 1, 2, 3, 4)
 STEPS, BATCH, T = 500, 8, 64
 HELD_OUT = 65_536  # bytes of Twelfth Night
 
@@ -118,8 +120,10 @@ def main() -> None:
     held_out = torch.tensor(read(twelfth)[:HELD_OUT])
     data = torch.tensor([byte for p in plays if p != twelfth for byte in read(p)])
     sizes = {name: sum(p.numel() for p in build(name, 0).layers[0].ffn.parameters()) for name in NETWORKS}
-    runs = []
-    for rate in RATES:
+    wanted = tuple(map(float, sys.argv[1:])) or RATES
+    old = json.loads(RESULT.read_text(encoding="utf-8"))["runs"] if sys.argv[1:] else []
+    runs = [run for run in old if run["rate"] not in wanted]
+    for rate in wanted:
         for seed in SEEDS:
             for network in NETWORKS:
                 loss = round(train(network, rate, seed, data, held_out), 4)
@@ -131,7 +135,7 @@ def main() -> None:
         "steps": STEPS,
         "tokens_per_step": BATCH * T,
         "torch": torch.__version__.split("+")[0],
-        "runs": runs,
+        "runs": sorted(runs, key=lambda run: run["rate"]),
     }
     record(RESULT, json.dumps(result, indent=1) + "\n")
 
