@@ -9,7 +9,7 @@ from .formula_explorer import FormulaExplorer, formula
 from .frame_explorer import frames
 from .style import BLUE, GREEN, INK, MUTED, VERMILLION
 
-REACH = 5.0  # inputs run from -REACH to REACH
+REACH = 4.0  # inputs run from -REACH to REACH
 
 
 def _sigma(x: float) -> float:
@@ -60,10 +60,12 @@ class _Slopes:
 
         self.figure = Figure(figsize=(4.2, 4.6))
         upper, lower = self.figure.subplots(
-            2, 1, sharex=True, gridspec_kw={"left": 0.12, "top": 0.81, "bottom": 0.1, "hspace": 0.12}
+            2, 1, sharex=True, gridspec_kw={"left": 0.13, "top": 0.81, "bottom": 0.1, "hspace": 0.12}
         )
         upper.set(ylim=(-0.6, 3.2), ylabel="value")
-        lower.set(ylim=(-0.25, 1.25), ylabel="slope", xlim=(-REACH, REACH), xlabel="input x")
+        lower.set(
+            ylim=(-0.25, 1.25), yticks=(0, 0.5, 1), ylabel="slope", xlim=(-REACH, REACH), xlabel="input x"
+        )
         self.here = [ax.axvline(0, color=MUTED, linewidth=0.8) for ax in (upper, lower)]
         self.tangent = upper.plot([], [], color=INK, linewidth=1.2)
         grid = [-REACH + i / 10 for i in range(round(20 * REACH) + 1)]
