@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -46,5 +47,8 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "softmax_hill",
+    "softmax_rows",
+    "trained_heads",
     "use_style",
 ]
