@@ -95,7 +95,7 @@ def _distance(q_len: int, kv_len: int, offset: int):
 
 @checker("attention.window_mask", 2)
 def window_mask(attempt: Attempt) -> None:
-    """`fn(q_len, kv_len, window)` is causal_mask restricted to the last `window` keys, the own one included."""
+    """`fn(q_len, kv_len, window)` is causal_mask cut to the last `window` keys, own one included."""
     for q_len, kv_len, window in [(5, 7, 3), (4, 4, 2), (6, 6, 1), (1, 9, 4), (3, 5, 99), (3, 2, 2)]:
         got = attempt(q_len=q_len, kv_len=kv_len, window=window)
         d = _distance(q_len, kv_len, kv_len - q_len)  # how far back each key lies

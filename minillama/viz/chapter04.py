@@ -163,7 +163,8 @@ class _Grid:
         shapes += [text(0, 304, rest), text(0, 324, verdict)]
         described = (
             f"{keys} keys, head size {head_dim}, scores {scores}: "
-            f"the largest weight of a row is {fixed(p_max, 2)} on average, the size of its Jacobian {fixed(mean, 3)}. {rest} {verdict}"
+            f"the largest weight of a row is {fixed(p_max, 2)} on average, "
+            f"the size of its Jacobian {fixed(mean, 3)}. {rest} {verdict}"
         )
         return [marks.title(described), *shapes]
 
@@ -222,7 +223,8 @@ class _Heads:
         shapes.append(text(0, _CELL * count + 18, words))
         described = (
             f"Layer {layer}, head {head}: a triangle of attention weights in percent, "
-            f"one row for each of the {count} tokens of the line. {words} (Averages over all tokens but the first.)"
+            f"one row for each of the {count} tokens of the line. "
+            f"{words} (Averages over all tokens but the first.)"
         )
         return [marks.title(described), *shapes]
 
