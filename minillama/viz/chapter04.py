@@ -143,22 +143,22 @@ class _Grid:
             for i, count in enumerate(rows):
                 tall = 78 * count / tallest
                 shapes.append(marks.rect(11 + 18 * i, base - tall, 16, tall, color))
-            for share in (0, 0.5, 1):
+            for share, anchor in ((0, "start"), (0.5, "middle"), (1, "end")):
                 shapes.append(
                     text(
                         10 + 360 * share,
                         base + 16,
                         fixed(share * high, 2),
                         "muted",
-                        text_anchor="middle",
+                        text_anchor=anchor,
                         font_size=12,
                     )
                 )
             at = 10 + 360 * (p_max if top == 0 else mean) / high
             shapes.append(line(at, base - 84, at, base, "ink", stroke_width=2, stroke_dasharray="5 3"))
         ratio = mean / other
-        compared = "with" if way == "bare" else "without"
-        verdict = f"Mean {compared} the division: {fixed(other, 3)}, so this is {fixed(ratio, 2)} times that."
+        compared = "With" if way == "bare" else "Without"
+        verdict = f"{compared} the division: mean {fixed(other, 3)}. Ratio {fixed(ratio, 2)}."
         rest = f"Median {fixed(median, 3)}; {fixed(100 * low, 1)} % of rows below 0.01."
         shapes += [text(0, 304, rest), text(0, 324, verdict)]
         described = (
@@ -219,12 +219,13 @@ class _Heads:
             if i > 0:
                 first, before, itself = first + row[0], before + row[i - 1], itself + row[i]
         shares = [fixed(value / (count - 1), 0) for value in (first, before, itself)]
-        words = f"To the first token {shares[0]} %, to the one before {shares[1]} %, to itself {shares[2]} %."
-        shapes.append(text(0, _CELL * count + 18, words))
+        words = f"first token {shares[0]} %, one before {shares[1]} %, itself {shares[2]} %."
+        shapes.append(text(0, _CELL * count + 18, "On average over all tokens but the first:"))
+        shapes.append(text(0, _CELL * count + 38, words))
         described = (
             f"Layer {layer}, head {head}: a triangle of attention weights in percent, "
             f"one row for each of the {count} tokens of the line. "
-            f"{words} (Averages over all tokens but the first.)"
+            f"On average over all tokens but the first: {words}"
         )
         return [marks.title(described), *shapes]
 
@@ -241,6 +242,6 @@ def trained_heads() -> FormulaExplorer:
             Control.steps("head", "Head", 1, len(heads.percent[0]), 1, 2),
         ],
         title="What each head of SmolLM2 listens to, in percent",
-        size=(380, 344),
+        size=(380, 366),
         name="trained-heads",
     )

@@ -22,16 +22,16 @@ function marks({ head_dim: headDim, keys, scores }, { fixed, line, rect, text, t
       const tall = 78 * count / tallest;
       shapes.push(rect(11 + 18 * i, base - tall, 16, tall, color));
     });
-    for (const share of [0, 0.5, 1]) {
+    for (const [share, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
       shapes.push(text(10 + 360 * share, base + 16, fixed(share * high, 2), "muted",
-        { "text-anchor": "middle", "font-size": 12 }));
+        { "text-anchor": anchor, "font-size": 12 }));
     }
     const at = 10 + 360 * (top === 0 ? pMax : mean) / high;
     shapes.push(line(at, base - 84, at, base, "ink", { "stroke-width": 2, "stroke-dasharray": "5 3" }));
   }
   const ratio = mean / other;
-  const compared = bare ? "with" : "without";
-  const verdict = `Mean ${compared} the division: ${fixed(other, 3)}, so this is ${fixed(ratio, 2)} times that.`;
+  const compared = bare ? "With" : "Without";
+  const verdict = `${compared} the division: mean ${fixed(other, 3)}. Ratio ${fixed(ratio, 2)}.`;
   const rest = `Median ${fixed(median, 3)}; ${fixed(100 * low, 1)} % of rows below 0.01.`;
   shapes.push(text(0, 304, rest), text(0, 324, verdict));
   const described = `${keys} keys, head size ${headDim}, scores ${scores}: the largest weight of a row is `

@@ -21,9 +21,10 @@ function marks({ layer, head }, { fixed, rect, text, title }) {
     if (i > 0) [first, before, itself] = [first + row[0], before + row[i - 1], itself + row[i]];
   }
   const shares = [first, before, itself].map((value) => fixed(value / (count - 1), 0));
-  const words = `To the first token ${shares[0]} %, to the one before ${shares[1]} %, to itself ${shares[2]} %.`;
-  shapes.push(text(0, CELL * count + 18, words));
+  const words = `first token ${shares[0]} %, one before ${shares[1]} %, itself ${shares[2]} %.`;
+  shapes.push(text(0, CELL * count + 18, "On average over all tokens but the first:"));
+  shapes.push(text(0, CELL * count + 38, words));
   const described = `Layer ${layer}, head ${head}: a triangle of attention weights in percent, one row for each of the `
-    + `${count} tokens of the line. ${words} (Averages over all tokens but the first.)`;
+    + `${count} tokens of the line. On average over all tokens but the first: ${words}`;
   return [title(described), ...shapes];
 }
