@@ -238,8 +238,8 @@ def trained_heads() -> FormulaExplorer:
         heads.marks,
         read_asset("trained_heads.js").replace("DATA", data),
         [
-            Control.steps("layer", "Layer", 1, len(heads.percent), 1, 12),
-            Control.steps("head", "Head", 1, len(heads.percent[0]), 1, 2),
+            Control("layer", "Layer", range(1, len(heads.percent) + 1), 12),
+            Control("head", "Head", range(1, len(heads.percent[0]) + 1), 2),
         ],
         title="What each head of SmolLM2 listens to, in percent",
         size=(380, 366),
