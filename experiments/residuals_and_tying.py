@@ -2,11 +2,11 @@
 
     python experiments/residuals_and_tying.py
 
-Two studies. *Streams*: MiniLLaMA's own sublayers at full width read the book's line, 3 to 48 layers deep, with
-the norm before each sublayer (pre), after each addition (post), or before it and nothing added (none); weights
-as the package draws them, the same without its factor 1/√(2L), and Xavier's. Recorded before any training, at
-every sixth of the way: level, gradient, likeness of the tokens. *Training*: a byte-level model on Twelfth
-Night, the last tenth held out, as in depth_without_norms.py but for 150 steps at one rate.
+Two studies. *Streams*: MiniLLaMA's own sublayers at full width read the book's line, 3 to 48 layers deep,
+with the norm before each sublayer (pre), after each addition (post), or before it and nothing added (none);
+weights as the package draws them, the same without its factor 1/√(2L), and Xavier's. Recorded before any
+training, at every sixth of the way: level, gradient, likeness of the tokens. *Training*: a byte-level model
+on Twelfth Night, the last tenth held out, as in depth_without_norms.py but for 150 steps at one rate.
 About eight minutes on one core; writes experiments/results/residuals_and_tying.json.
 """
 
@@ -116,9 +116,9 @@ def streams() -> list[dict]:
                 row = {"depth": depth, "init": init, "arrangement": arrangement}
                 for key in ("level", "gradient"):  # powers of ten, averaged over the seeds
                     logs = torch.tensor([each[key] for each in looks]).log10().mean(0)
-                    row[f"log10_{key}"] = [round(v, 2) for v in logs.tolist()]
+                    row[f"log10_{key}"] = [round(v, 2) + 0.0 for v in logs.tolist()]
                 mean = torch.tensor([each["likeness"] for each in looks]).mean(0)
-                row["likeness"] = [round(v, 2) for v in mean.tolist()]
+                row["likeness"] = [round(v, 2) + 0.0 for v in mean.tolist()]
                 rows.append(row)
                 print(row, flush=True)
     return rows
@@ -179,7 +179,7 @@ def training() -> dict:
 
 def main() -> None:
     result = {
-        "what": "streams: log10 of levels and of gradient norms, mean over seeds; runs: loss in nats per byte",
+        "what": "streams: log10 of levels and gradient norms, mean over seeds; runs: loss in nats per byte",
         "torch": torch.__version__.split("+")[0],
         "seeds": len(SEEDS),
         "streams": streams(),

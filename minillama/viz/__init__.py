@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter06 import residual_streams
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -46,5 +47,6 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "residual_streams",
     "use_style",
 ]
