@@ -174,7 +174,9 @@ def training() -> dict:
             runs.append(run)
             print(run, flush=True)
     doubled = (data[1:] == data[:-1]).double().mean().item()
-    return {"rate": RATE, "steps": STEPS, "every": EVERY, "repeats_in_text": round(doubled, 3), "runs": runs}
+    commonest = torch.bincount(data).max().item() / len(data)
+    shares = {"repeats_in_text": round(doubled, 3), "commonest_byte": round(commonest, 3)}
+    return {"rate": RATE, "steps": STEPS, "every": EVERY, **shares, "runs": runs}
 
 
 def main() -> None:
