@@ -65,8 +65,7 @@ def _prepare() -> dict:
 
 def _stream_marks(data: dict, quantity: str, depth: int, weights: str) -> list[dict]:
     """The picture; residual_streams.js is its twin."""
-    key = {title: key for key, title in QUANTITIES.items()}[quantity]
-    axis, line, text = data["axes"][key], marks.line, marks.text
+    axis, line, text = data["axes"][quantity], marks.line, marks.text
     shapes = [
         text(0, 14, axis["title"], font_weight="bold"),
         text(RIGHT, 32, "bottom → top", "muted", text_anchor="end", font_size=12),
@@ -82,7 +81,7 @@ def _stream_marks(data: dict, quantity: str, depth: int, weights: str) -> list[d
     shapes.append(text((LEFT + RIGHT) / 2, 328, "after layer", "muted", text_anchor="middle", font_size=12))
     told = []
     for i, (arrangement, (name, color, dash, radius)) in enumerate(ARRANGEMENTS.items()):
-        ys, first, last = data["curves"][f"{key} {depth} {weights} {arrangement}"]
+        ys, first, last = data["curves"][f"{quantity} {depth} {weights} {arrangement}"]
         row, style = 48 + 16 * i, {"stroke_width": 2, "stroke_dasharray": dash}
         points = [[LEFT + (RIGHT - LEFT) * k / 6, y] for k, y in enumerate(ys)]
         shapes += [
@@ -106,7 +105,7 @@ def residual_streams() -> FormulaExplorer:
         lambda quantity, depth, weights: _stream_marks(data, quantity, depth, weights),
         f"const data = {as_json(data)};\n{read_asset('residual_streams.js')}",
         [
-            Control("quantity", "Show", tuple(QUANTITIES.values()), QUANTITIES["gradient"]),
+            Control("quantity", "Show", tuple(QUANTITIES), "gradient"),
             Control("weights", "Weights", tuple(WEIGHTS.values()), WEIGHTS["package"]),
             Control("depth", "Depth", depths, 12, " layers"),
         ],

@@ -4,7 +4,7 @@ function marks({ quantity, depth, weights }, { line, polyline, circle, text, tit
   const muted = { "font-size": 12 };
   const end = { "text-anchor": "end" };
   const middle = { "text-anchor": "middle" };
-  const [key, axis] = Object.entries(data.axes).find(([, each]) => each.title === quantity);
+  const axis = data.axes[quantity];
   const shapes = [
     text(0, 14, axis.title, "ink", { "font-weight": "bold" }),
     text(right, 32, "bottom → top", "muted", { ...end, ...muted }),
@@ -23,7 +23,7 @@ function marks({ quantity, depth, weights }, { line, polyline, circle, text, tit
     ["post", "post-norm", "green", "7 3", 0],
     ["none", "no residual", "vermillion", "none", 3.5],
   ].entries()) {
-    const [ys, first, last] = data.curves[`${key} ${depth} ${weights} ${arrangement}`];
+    const [ys, first, last] = data.curves[`${quantity} ${depth} ${weights} ${arrangement}`];
     const row = 48 + 16 * i, style = { "stroke-width": 2, "stroke-dasharray": dash };
     const points = ys.map((y, k) => [left + (right - left) * k / 6, y]);
     shapes.push(
