@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter02 import rope_clock, rope_wavelengths
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -46,5 +47,7 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "rope_clock",
+    "rope_wavelengths",
     "use_style",
 ]
