@@ -15,17 +15,28 @@ from minillama import (
 )
 from minillama.checks import rope
 
-ALL = [rope.by_hand, rope.backward, rope.look_back, rope.new_base]
-INPUTS = {"by_hand": 5, "backward": 4, "look_back": 4, "new_base": 5}
+ALL = [rope.score, rope.backward, rope.look_back, rope.new_base]
+INPUTS = {"score": 4, "backward": 4, "look_back": 4, "new_base": 5}
 
 
-def turn(x, y, a):
-    return x * math.cos(a) - y * math.sin(a), x * math.sin(a) + y * math.cos(a)
+def by_complex(q, k, m, n, theta, rate=lambda i, d: -2 * i / d, conjugate=1):
+    half, total = len(q) // 2, 0
+    for i in range(half):
+        z, w = complex(q[i], q[i + half]), complex(k[i], k[i + half])
+        turn = conjugate * 1j * theta ** rate(i, len(q))
+        total += (z * cmath.exp(m * turn) * (w * cmath.exp(n * turn)).conjugate()).real
+    return total
 
 
-def by_complex(x, y, m, theta):
-    z = complex(x, y) * cmath.exp(1j * m * theta)
-    return [z.real, z.imag]
+def by_package(q, k, m, n, theta, function=apply_rotary_emb):
+    cos, sin = precompute_freqs_cis(len(q), max(m, n) + 1, theta)
+    q, k = torch.tensor(q).view(1, 1, 1, -1), torch.tensor(k).view(1, 1, 1, -1)
+    q, k = function(q, cos[m : m + 1], sin[m : m + 1]), function(k, cos[n : n + 1], sin[n : n + 1])
+    return (q * k).sum()
+
+
+def without_sine(q, k, m, n, theta):
+    return (by_complex(q, k, m, n, theta) + by_complex(q, k, n, m, theta)) / 2
 
 
 def spelled_out(grad_out, cos, sin):
@@ -39,15 +50,15 @@ def pair_by_pair(grad_out, cos, sin):
     return torch.cat((a * c + b * s, b * c - a * s), dim=-1)
 
 
-def rotated(k, positions, theta, function=apply_rotary_emb):
-    cos, sin = precompute_freqs_cis(len(k), abs(positions) + 1, theta)
-    return function(k.view(1, 1, 1, -1), cos[-1:], math.copysign(1, positions) * sin[-1:]).flatten()
+def rotated(w, positions, theta, function=apply_rotary_emb):
+    cos, sin = precompute_freqs_cis(len(w), abs(positions) + 1, theta)
+    return function(w.T[:, None, None], cos[-1:], math.copysign(1, positions) * sin[-1:]).flatten(1).T
 
 
-def in_float32(k, distance, theta):
-    half = len(k) // 2
-    angle = -distance * theta ** (-torch.arange(half) / half)
-    a, b = k[:half], k[half:]
+def in_float32(wk, distance, theta):
+    half = len(wk) // 2
+    angle = (-distance * theta ** (-torch.arange(half) / half))[:, None]
+    a, b = wk[:half], wk[half:]
     return torch.cat((a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()))
 
 
@@ -56,8 +67,9 @@ def base(theta, head_dim, factor):
 
 
 RIGHT = [
-    (rope.by_hand, lambda x, y, m, theta: turn(x, y, m * theta)),
-    (rope.by_hand, by_complex),
+    (rope.score, by_complex),
+    (rope.score, by_package),
+    (rope.score, lambda q, k, m, n, theta: by_complex(q, k, m - n, 0, theta)),
     (rope.backward, spelled_out),
     (rope.backward, pair_by_pair),
     (rope.backward, lambda g, c, s: apply_rotary_emb(g, c, -s)),
@@ -86,12 +98,6 @@ def test_a_stub_waits(check, stub, capsys):
     assert capsys.readouterr().out == f"Exercise {ALL.index(check) + 1}: not attempted yet.\n"
 
 
-def overwritten(x, y, m, theta):
-    x = x * math.cos(m * theta) - y * math.sin(m * theta)
-    y = x * math.sin(m * theta) + y * math.cos(m * theta)
-    return x, y
-
-
 def by_autograd(grad_out, cos, sin):
     x = torch.zeros_like(grad_out, requires_grad=True)
     with torch.enable_grad():
@@ -99,27 +105,24 @@ def by_autograd(grad_out, cos, sin):
 
 
 WRONG = [
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, -m * t), "This turns clockwise"),
-    (rope.by_hand, overwritten, "computed from the new x"),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, m * t)[::-1], "swapped"),
+    (rope.score, lambda q, k, m, n, t: by_complex(q, k, m, n, t, conjugate=-1), "turned around"),
+    (rope.score, lambda q, k, m, n, t: sum(x * y for x, y in zip(q, k, strict=True)), "without any rotation"),
+    (rope.score, lambda q, k, m, n, t: by_complex(q, k, m, 0, t), "Only q was turned"),
+    (rope.score, lambda q, k, m, n, t: by_complex(q, k, 0, n, t), "Only k was turned"),
+    (rope.score, lambda q, k, m, n, t: by_complex(q, k, m, -n, t), "The two turns were added"),
+    (rope.score, lambda *a: by_package(*a, apply_rotary_emb_interleaved), "Right for pairs (0, 1)"),
+    (rope.score, lambda *a: by_complex(*a, rate=lambda i, d: -i / d), "with a 2"),
+    (rope.score, lambda *a: by_complex(*a, rate=lambda i, d: -2 * (i + 1) / d), "Planes count from 0"),
+    (rope.score, lambda *a: by_complex(*a, rate=lambda i, d: 2 * i / d), "lost its minus"),
+    (rope.score, lambda *a: by_complex(*a, rate=lambda i, d: 0), "Every plane turned by 1"),
     (
-        rope.by_hand,
-        lambda x, y, m, t: (turn(x, y, m * t)[0], y * math.cos(m * t) - x * math.sin(m * t)),
-        "a sign too many",
+        rope.score,
+        lambda q, k, m, n, t: by_complex(q, k, math.radians(m), math.radians(n), t),
+        "taken for degrees",
     ),
-    (
-        rope.by_hand,
-        lambda x, y, m, t: (x * math.cos(m * t) + y * math.sin(m * t), turn(x, y, m * t)[1]),
-        "The first line needs a minus",
-    ),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, t), "whatever the position"),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, math.radians(m * t)), "taken for degrees"),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, t**m), "not by θ to the power m"),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, (m + 1) * t), "Positions count from 0"),
-    (rope.by_hand, lambda x, y, m, t: (x * math.cos(m * t), y * math.sin(m * t)), "needs both old ones"),
-    (rope.by_hand, lambda x, y, m, t: complex(*turn(x, y, m * t)), "return the pair (z.real, z.imag)"),
-    (rope.by_hand, lambda x, y, m, t: turn(x, y, m * t)[0], "Return a pair of two floats"),
-    (rope.by_hand, lambda x, y, m, t: (x + m * t, y), "Let a = m·θ"),
+    (rope.score, without_sine, "The part with the sine is missing"),
+    (rope.score, lambda q, k, m, n, t: m - n, "multiply, add up"),
+    (rope.score, lambda q, k, m, n, t: q, "Return one number"),
     (rope.backward, lambda g, c, s: apply_rotary_emb(g, c, s), "The gradient of a rotation turns back"),
     (rope.backward, lambda g, c, s: g * c - rotate_half(g) * s, "Give them a head axis"),
     (rope.backward, lambda g, c, s: g, "came back as it was"),
@@ -130,17 +133,22 @@ WRONG = [
     (rope.backward, lambda g, c, s: g * s[:, None], "the gradient by x is Rᵀ grad_out"),
     (rope.backward, lambda g, c, s: spelled_out(g, c, s).sum(2), "has the shape of x"),
     (rope.backward, lambda g, c, s: (g, g), "Return one tensor"),
-    (rope.look_back, lambda k, d, t: rotated(k, d, t), "Turn k the other way"),
-    (rope.look_back, lambda k, d, t: k, "This is k itself"),
-    (rope.look_back, lambda k, d, t: -k, "This is −k"),
+    (rope.look_back, lambda k, d, t: rotated(k, d, t), "Turn the other way"),
+    (rope.look_back, lambda k, d, t: k, "This is wk itself"),
+    (rope.look_back, lambda k, d, t: -k, "This is −wk"),
     (rope.look_back, lambda k, d, t: rotated(k, -d, t, apply_rotary_emb_interleaved), "Right for pairs"),
     (rope.look_back, lambda k, d, t: rotated(k, 1 - d, t) if d > 1 else rotated(k, -d, t), "One token short"),
     (rope.look_back, lambda k, d, t: rotated(k, -1 - d, t), "One token too far"),
     (rope.look_back, lambda k, d, t: rotated(k, -d, 10000.0), "do not take 10,000 for granted"),
-    (rope.look_back, lambda k, d, t: 2 * rotated(k, -d, t), "Keep the length of k"),
+    (
+        rope.look_back,
+        lambda k, d, t: rotated(k.T, -d, t).T if len(k) == k.shape[1] else rotated(k, -d, t),
+        "The rows were turned",
+    ),
+    (rope.look_back, lambda k, d, t: 2 * rotated(k, -d, t), "which q as long as k points along that?"),
     (rope.look_back, lambda k, d, t: k.flip(0), "which q as long as k points along that?"),
-    (rope.look_back, lambda k, d, t: rotated(k, -d, t)[None], "one vector of the length of k"),
-    (rope.look_back, lambda k, d, t: 1.0, "one vector of the length of k"),
+    (rope.look_back, lambda k, d, t: rotated(k, -d, t)[None], "of the shape of wk, (D, C)"),
+    (rope.look_back, lambda k, d, t: 1.0, "of the shape of wk, (D, C)"),
     (rope.new_base, lambda t, d, f: t * f, "Not enough"),
     (rope.new_base, lambda t, d, f: t * f ** ((d - 2) / d), "upside down"),
     (rope.new_base, lambda t, d, f: t * f ** (d / 2), "Planes count in pairs"),
@@ -170,10 +178,11 @@ def test_backward_is_by_hand(capsys):
     assert "this one is without autograd" in capsys.readouterr().out
 
 
-def test_the_query_of_exercise_3_does_what_it_promises():
-    """Its score, over all distances in a context, is largest at the one asked for."""
-    k = torch.randn(64, generator=torch.Generator().manual_seed(1))
-    q = rotated(k, -50, 10000.0)
-    scores = torch.stack([rotated(q, m, 10000.0) for m in range(400)]) @ k
+def test_the_matrix_of_exercise_3_does_what_it_promises():
+    """Of all distances, the score of a token with itself is largest at the one asked for."""
+    wk = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
+    wq, x = rotated(wk, -50, 10000.0), torch.randn(16, generator=torch.Generator().manual_seed(2))
+    q, k = wq @ x, wk @ x
+    scores = torch.stack([rotated(q[:, None], m, 10000.0)[:, 0] for m in range(400)]) @ k
     assert scores.argmax() == 50
     torch.testing.assert_close(scores[50], k @ k)

@@ -7,10 +7,6 @@ import torch
 from ..rope import apply_rotary_emb, apply_rotary_emb_interleaved, precompute_freqs_cis
 from .machinery import Attempt, checker, close, show
 
-CLOCKWISE = "This turns clockwise. Counterclockwise, x' = x cos − y sin and y' = x sin + y cos."
-OLD_X = "y' was computed from the new x. Keep the old one: both lines need the x and y that came in."
-ONCE = "This turns by θ, whatever the position. Turn by m·θ."
-DEGREES = "The angle was taken for degrees. θ is in radians, and so is what math.cos and math.sin want."
 WRONG_WAY = (
     "This turns forward once more. The gradient of a rotation turns back: change the sign of one table."
 )
@@ -20,47 +16,75 @@ WRONG_AXIS = (
 )
 
 
-def _turned(x, y, angle):
-    c, s = math.cos(angle), math.sin(angle)
-    return x * c - y * s, x * s + y * c
+def _score(q, k, distance: float, theta: float, *, rate=lambda i, d: -2 * i / d, near=False, sign=1) -> float:
+    """The score at a distance, added up plane by plane; `near` pairs neighbors."""
+    half, total = len(q) // 2, 0.0
+    for i in range(half):
+        a, b = (2 * i, 2 * i + 1) if near else (i, i + half)
+        angle = distance * theta ** rate(i, len(q))
+        along, across = q[a] * k[a] + q[b] * k[b], q[a] * k[b] - q[b] * k[a]
+        total += along * math.cos(angle) + sign * across * math.sin(angle)
+    return total
 
 
-@checker("rope.by_hand", 1)
-def by_hand(attempt: Attempt) -> None:
-    """`fn(x, y, m, theta)` turns the point (x, y) counterclockwise by m·theta radians: plain Python."""
+@checker("rope.score", 1)
+def score(attempt: Attempt) -> None:
+    """`fn(q, k, m, n, theta)`: the dot product of q turned by m and k turned by n, for lists of floats."""
+    # The first input tells every wrong formula below from every other.
     cases = [
-        (3.0, 1.0, 2, 0.4),
-        (1.0, 0.0, 1, math.pi / 2),
-        (-0.5, 2.0, 0, 0.7),
-        (1.5, -2.0, 7, 0.1),
-        (0.3, 0.4, 1000, 1.0),
+        ([1.0, -2.0, 3.0, 0.5], [0.5, 1.0, -1.0, 2.0], 5, 2, 100.0),
+        ([2.0, 1.0], [1.0, -1.0], 1, 3, 10000.0),
+        ([1.0, -2.0, 3.0, 0.5, -1.0, 2.0], [0.5, 1.0, -1.0, 2.0, 1.5, -0.5], 1007, 1000, 10000.0),
+        ([1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], 9, 9, 500.0),
     ]
-    for x, y, m, theta in cases:
-        got = attempt(x=x, y=y, m=m, theta=theta)
-        expected = _turned(x, y, m * theta)
-        if isinstance(got, complex):
-            attempt.fail(
-                show(expected), show(got), "The right idea perhaps: return the pair (z.real, z.imag)."
-            )
-        pair = isinstance(got, tuple | list) and len(got) == 2
-        if not pair or not all(isinstance(v, int | float) for v in got):
-            attempt.fail(show(expected), show(got), "Return a pair of two floats, (x', y').")
-        new_x = expected[0]
-        c, s = math.cos(m * theta), math.sin(m * theta)
+    for q, k, m, n, theta in cases:
+        got = attempt(q=q, k=k, m=m, n=n, theta=theta)
+        expected = _score(q, k, m - n, theta)
+        if torch.is_tensor(got) and got.numel() == 1:
+            got = got.item()
+        if not isinstance(got, int | float):
+            attempt.fail(show(expected), show(got), "Return one number, the dot product.")
         wrong = [
-            (_turned(x, y, -m * theta), CLOCKWISE),
-            ((new_x, new_x * s + y * c), OLD_X),
-            ((expected[1], expected[0]), "The right numbers, swapped: x' comes first."),
-            ((new_x, y * c - x * s), "The second line has a sign too many: y' = x sin + y cos."),
-            ((x * c + y * s, expected[1]), "The first line needs a minus: x' = x cos − y sin."),
-            (_turned(x, y, theta), ONCE),
-            (_turned(x, y, math.radians(m * theta)), DEGREES),
-            (_turned(x, y, theta**m), "The angles add up: m steps turn by m·θ, not by θ to the power m."),
-            (_turned(x, y, (m + 1) * theta), "Positions count from 0 here: turn by m·θ, not by (m + 1)·θ."),
-            ((x * c, y * s), "Each new coordinate needs both old ones: x' = x cos − y sin, and so on."),
+            (
+                _score(q, k, n - m, theta),
+                "The sign of the distance is turned around: the planes turn counterclockwise, (a, b) to "
+                "(a cos − b sin, a sin + b cos).",
+            ),
+            (sum(x * y for x, y in zip(q, k, strict=True)), "This is the score without any rotation."),
+            (_score(q, k, m, theta), "Only q was turned; k has a position, too."),
+            (_score(q, k, -n, theta), "Only k was turned; q has a position, too."),
+            (_score(q, k, m + n, theta), "The two turns were added: one of the vectors was turned backward."),
+            (
+                _score(q, k, m - n, theta, near=True),
+                "Right for pairs (0, 1), (2, 3), …; here entry i is paired with i + D/2.",
+            ),
+            (
+                _score(q, k, m - n, theta, rate=lambda i, d: -i / d),
+                "The planes slow down too slowly: plane i turns by θ^(−2i/D), with a 2.",
+            ),
+            (
+                _score(q, k, m - n, theta, rate=lambda i, d: -2 * (i + 1) / d),
+                "Planes count from 0 here: the first turns by θ^0 = 1.",
+            ),
+            (
+                _score(q, k, m - n, theta, rate=lambda i, d: 2 * i / d),
+                "The exponent has lost its minus: later planes turn slower, by θ^(−2i/D).",
+            ),
+            (
+                _score(q, k, m - n, theta, rate=lambda i, d: 0),
+                "Every plane turned by 1: plane i turns by θ^(−2i/D).",
+            ),
+            (
+                _score(q, k, math.radians(m - n), theta),
+                "The angles were taken for degrees. They are radians, as math.cos wants them.",
+            ),
+            (
+                _score(q, k, m - n, theta, sign=0),
+                "The part with the sine is missing: it is q_a k_b − q_b k_a times sin((m − n)θ_i).",
+            ),
         ]
-        hint = "Let a = m·θ; then x' = x cos a − y sin a and y' = x sin a + y cos a."
-        attempt.match(tuple(got), expected, close, wrong=wrong, hint=hint)
+        hint = "Turn each pair (i, i + D/2) of q by m·θ^(−2i/D) and of k by n·θ^(−2i/D); multiply, add up."
+        attempt.match(float(got), expected, close, wrong=wrong, hint=hint)
 
 
 @checker("rope.backward", 2, autograd=False)
@@ -107,49 +131,57 @@ def backward(attempt: Attempt) -> None:
         attempt.match(got, expected, close, wrong=wrong, hint=hint)
 
 
-def _turn(k, positions: int, theta: float, turn=apply_rotary_emb):
-    """The vector k (D,) turned by `positions` tokens, which may be negative."""
-    cos, sin = precompute_freqs_cis(len(k), abs(positions) + 1, theta)
+def _turn(w, positions: int, theta: float, turn=apply_rotary_emb):
+    """The columns of w (D, C) turned by `positions` tokens, which may be negative."""
+    cos, sin = precompute_freqs_cis(len(w), abs(positions) + 1, theta)
     sign = 1 if positions >= 0 else -1
-    return turn(k.view(1, 1, 1, -1), cos[-1:], sign * sin[-1:]).flatten()
+    return turn(w.T[:, None, None], cos[-1:], sign * sin[-1:])[:, 0, 0].T
 
 
 @checker("rope.look_back", 3)
 def look_back(attempt: Attempt) -> None:
-    """`fn(k, distance, theta)`: the query as long as k (D,) whose score is largest `distance` tokens back."""
+    """`fn(wk, distance, theta)`: the query matrix (D, C) that looks for its own token `distance` back."""
     seeded = torch.Generator().manual_seed(0)
-    for head_dim, distance, theta in [(4, 1, 10000.0), (8, 3, 10000.0), (16, 12, 500.0), (64, 50, 10000.0)]:
-        k = torch.randn(head_dim, generator=seeded)
-        got = attempt(k=k, distance=distance, theta=theta)
-        expected = _turn(k, -distance, theta)
-        if not torch.is_tensor(got) or got.shape != k.shape:
+    for head_dim, width, distance, theta in [
+        (4, 3, 1, 10000.0),
+        (8, 8, 3, 10000.0),
+        (16, 5, 12, 500.0),
+        (64, 2, 50, 10000.0),
+    ]:
+        wk = torch.randn(head_dim, width, generator=seeded)
+        got = attempt(wk=wk, distance=distance, theta=theta)
+        expected = _turn(wk, -distance, theta)
+        if not torch.is_tensor(got) or got.shape != wk.shape:
             came = f"shape {tuple(got.shape)}" if torch.is_tensor(got) else show(got)
-            attempt.fail(f"shape {tuple(k.shape)}", came, "Return the query: one vector of the length of k.")
+            attempt.fail(
+                f"shape {tuple(wk.shape)}", came, "Return the query matrix, of the shape of wk, (D, C)."
+            )
         wrong = [
             (
-                _turn(k, distance, theta),
-                "This query is turned ahead: its score is largest for a key `distance` tokens to come. "
-                "Turn k the other way.",
+                _turn(wk, distance, theta),
+                "This turns ahead: the score is largest for a key still to come. Turn the other way.",
             ),
-            (k, "This is k itself: its score is largest at distance 0."),
-            (-k, "This is −k, whose score at distance 0 is the smallest."),
+            (wk, "This is wk itself: then the score is largest at distance 0."),
+            (-wk, "This is −wk, whose score at distance 0 is the smallest."),
             (
-                _turn(k, -distance, theta, apply_rotary_emb_interleaved),
-                "Right for pairs (0, 1), (2, 3), …; here entry i is paired with i + D/2.",
+                _turn(wk, -distance, theta, apply_rotary_emb_interleaved),
+                "Right for pairs (0, 1), (2, 3), …; here row i is paired with row i + D/2.",
             ),
-            (_turn(k, 1 - distance, theta), "One token short: from m to m − distance are `distance` steps."),
+            (_turn(wk, 1 - distance, theta), "One token short: from m to m − distance are `distance` steps."),
             (
-                _turn(k, -1 - distance, theta),
+                _turn(wk, -1 - distance, theta),
                 "One token too far: from m to m − distance are `distance` steps.",
             ),
-            (_turn(k, -distance, 10000.0), "θ is given: do not take 10,000 for granted."),
+            (_turn(wk, -distance, 10000.0), "θ is given: do not take 10,000 for granted."),
         ]
+        if head_dim == width:
+            by_rows = (
+                "The rows were turned, which belong to inputs. wk is (D, C): turn each column, a vector of D."
+            )
+            wrong.append((_turn(wk.T, -distance, theta).T, by_rows))
         hint = (
             "⟨R_m q, R_n k⟩ = ⟨q, R_(n−m) k⟩ and n − m = −distance: which q as long as k points along that?"
         )
-        parallel = got.detach().double() / got.detach().double().norm().clamp_min(1e-30) * k.double().norm()
-        if close(parallel, expected, 1e-4) and not close(got, expected, 1e-4):
-            hint = "The direction is right. Keep the length of k."
         attempt.match(got.detach(), expected, _nearly, wrong=wrong, hint=hint)
 
 
