@@ -47,11 +47,11 @@ def _clock_marks(m: float, n: float, shift: float, theta: float, words: float) -
         shapes.append(text(at[0], at[1] + 4, str(hour), "muted", text_anchor="middle", font_size=11))
     start, sweep = turned[1] / 10, apart % 3600
     sweep = (sweep - 3600 if sweep > 1800 else sweep) / 10
-    arc = [_tip(start + sweep * i / 24, 30) for i in range(25)]
+    arc = [_tip(start + sweep * i / 24, 26) for i in range(25)]
     shapes.append(marks.polyline(arc, "purple", stroke_width=3))
     for angle, reach, color, dash in (
-        ((turned[0] + own) / 10, 78, "blue", "none"),
-        (turned[1] / 10, 62, "vermillion", "6 3"),
+        ((turned[0] + own) / 10, 66, "blue", "none"),
+        (turned[1] / 10, 52, "vermillion", "6 3"),
     ):
         end = _tip(angle, reach)
         shapes += [

@@ -22,11 +22,11 @@ function marks({ m, n, shift, theta, words }, { fixed, line, polyline, circle, t
   }
   const start = turned[1] / 10, around = ((apart % 3600) + 3600) % 3600;
   const sweep = (around > 1800 ? around - 3600 : around) / 10;
-  const arc = [...Array(25).keys()].map((i) => tip(start + sweep * i / 24, 30));
+  const arc = [...Array(25).keys()].map((i) => tip(start + sweep * i / 24, 26));
   shapes.push(polyline(arc, "purple", { "stroke-width": 3 }));
   for (const [angle, reach, color, dash] of [
-    [(turned[0] + own) / 10, 78, "blue", "none"],
-    [turned[1] / 10, 62, "vermillion", "6 3"],
+    [(turned[0] + own) / 10, 66, "blue", "none"],
+    [turned[1] / 10, 52, "vermillion", "6 3"],
   ]) {
     const at = tip(angle, reach);
     shapes.push(
