@@ -119,7 +119,7 @@ def rope_clock() -> FormulaExplorer:
             Control.steps("m", "Query m", 0, 20, 1, 4),
             Control.steps("n", "Key n", 0, 20, 1, 1),
             Control.steps("shift", "Shift both", 0, 100, 10, 0, " tokens"),
-            Control("theta", "Speed θ", (1, 5, 10, 15, 30, 45, 57.3, 90), 30, "° per token", digits=1),
+            Control("theta", "θ per token", (1, 5, 10, 15, 30, 45, 57.3, 90), 30, "°", digits=1),
             Control.steps("words", "Query's own angle", -180, 180, 15, 0, "°"),
         ],
         title="Two hands of a clock",
