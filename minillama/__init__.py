@@ -1,10 +1,10 @@
 """MiniLLaMA: a LLaMA-style transformer to read, train and load real weights into.
 
 The modules follow the chapters of the book: config, layers, rope, feed_forward, attention, cache, loss,
-model, generation, checkpoint, accounting. `minillama.viz` and `minillama.checks` serve the notebooks.
+model, optim, generation, checkpoint, accounting. `minillama.viz` and `minillama.checks` serve the notebooks.
 """
 
-from . import accounting, checkpoint
+from . import accounting, checkpoint, optim
 from .attention import Attention, causal_mask, repeat_kv, scaled_dot_product_attention, softmax
 from .cache import KVCache
 from .config import MiniLLaMAConfig, RopeScaling
@@ -43,6 +43,7 @@ __all__ = [
     "generate",
     "half_to_interleaved",
     "interleaved_to_half",
+    "optim",
     "precompute_freqs_cis",
     "repeat_kv",
     "rms_norm",
