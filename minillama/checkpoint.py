@@ -1,4 +1,4 @@
-"""Weights on disk in the Hugging Face Llama layout: config.json, safetensors. Nothing is unpickled."""
+"""Weights in the Hugging Face Llama layout, and training runs to be resumed. Nothing is unpickled."""
 
 import json
 import os
@@ -11,9 +11,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .config import MiniLLaMAConfig, RopeScaling
+from .config import MiniLLaMAConfig, RopeScaling, require_int
 from .model import MiniLLaMAForCausalLM
 
+TRAINING_FORMAT = "minillama-training-1"
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 
 # Our name, Hugging Face's name; {} is the layer.
@@ -244,6 +245,211 @@ def _assemble(config: MiniLLaMAConfig, state: dict[str, Tensor]) -> MiniLLaMAFor
     model.load_state_dict(state, strict=False, assign=True)  # strictness is checked above, tie included
     model.build_rope_tables(model.token_embeddings.weight.device)
     return model
+
+
+def save_training(
+    path: str | os.PathLike,
+    model: MiniLLaMAForCausalLM,
+    optimizer: torch.optim.Optimizer,
+    step: int,
+    *,
+    generator: torch.Generator | None = None,
+    extra: dict | None = None,
+) -> None:
+    """Write all that an exact continuation needs into one safetensors file, whole or not at all.
+
+    Weights, optimizer state by parameter name, the settings of the optimizer's groups, `step`, the state of
+    torch's CPU random numbers and of `generator`, and `extra`, anything that JSON can hold. The file is
+    written beside `path`, flushed to the disk and renamed: a process killed at any moment, or a full disk,
+    leaves the previous checkpoint. Where parameters are sharded over ranks, every rank must call this; the
+    shards are gathered and rank 0 writes.
+
+    Raises:
+        ValueError: `step` not an integer >= 0; `extra` that is not JSON.
+    """
+    require_int("step", step, 0)
+    state = optimizer.state_dict()
+    names = _optimized_names(model, optimizer)
+    tensors, numbers = {}, {}
+    for name, tensor in _training_weights(model).items():
+        tensors[f"model.{name}"] = _whole(tensor)
+    for index, entries in state["state"].items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{names[index]}.{key}"] = _whole(value)
+            else:
+                numbers.setdefault(names[index], {})[key] = value
+    tensors["random.torch"] = torch.get_rng_state()
+    if generator is not None:
+        tensors["random.generator"] = generator.get_state()
+    fields = {
+        "format": TRAINING_FORMAT,
+        "step": step,
+        "config": config_to_hf(_unwrap(model).config),
+        "groups": [
+            {**group, "params": [names[i] for i in group["params"]]} for group in state["param_groups"]
+        ],
+        "optimizer": numbers,
+        "extra": extra,
+    }
+    try:
+        text = json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"extra and the optimizer's settings must be JSON: {error}") from error
+    if (
+        torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+        and torch.distributed.get_rank()
+    ):
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+        unfinished = Path(folder, path.name)
+        save_file(tensors, unfinished, metadata={"training": text})
+        with open(unfinished, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+
+
+def load_training(
+    path: str | os.PathLike,
+    model: MiniLLaMAForCausalLM,
+    optimizer: torch.optim.Optimizer,
+    *,
+    generator: torch.Generator | None = None,
+) -> int:
+    """Put model, optimizer and random numbers back where `save_training` found them; returns the step.
+
+    Everything is checked before anything is changed. A file saved from several ranks loads on one and the
+    other way round.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: an unreadable file, another configuration, missing, unexpected or misshapen tensors.
+    """
+    fields, tensors = _read_training(path)
+    config, found = _unwrap(model).config, config_from_hf(fields["config"])
+    if found != config:
+        differing = [k for k, value in vars(config).items() if vars(found)[k] != value]
+        raise ValueError(f"{path} was saved from another configuration: {', '.join(differing)} differ")
+    weights, names = _training_weights(model), _optimized_names(model, optimizer)
+    groups = [[names[i] for i in group["params"]] for group in optimizer.state_dict()["param_groups"]]
+    if groups != [group["params"] for group in fields["groups"]]:
+        raise ValueError(f"{path} was saved with other parameter groups")
+    parameters = {name: p for p, name in zip(_optimized(optimizer), names, strict=True)}
+    wanted = {f"model.{name}": tensor for name, tensor in weights.items()}
+    state = {name: dict(entries) for name, entries in fields["optimizer"].items()}
+    for full, tensor in tensors.items():
+        kind, _, rest = full.partition(".")
+        name, _, key = rest.rpartition(".")
+        if kind == "optimizer" and name in parameters:
+            state.setdefault(name, {})[key] = tensor
+            if tensor.ndim:  # torch's own optimizers keep a 0-d step
+                wanted[full] = parameters[name]
+    for full, target in wanted.items():
+        if full not in tensors:
+            raise ValueError(f"{path} lacks the tensor {full!r}")
+        if tensors[full].shape != target.shape or tensors[full].dtype != target.dtype:
+            raise ValueError(
+                f"{path}: {full!r} is {tuple(tensors[full].shape)} {tensors[full].dtype}, "
+                f"the model's is {tuple(target.shape)} {target.dtype}"
+            )
+    randoms = {"random.torch"} | ({"random.generator"} if generator is not None else set())
+    if missing := randoms - tensors.keys():
+        raise ValueError(f"{path} lacks {sorted(missing)}")
+    known = wanted.keys() | {f"optimizer.{n}.{k}" for n, entries in state.items() for k in entries}
+    if unexpected := tensors.keys() - known - {"random.torch", "random.generator"}:
+        raise ValueError(f"{path}: unexpected tensors {sorted(unexpected)}")
+
+    with torch.no_grad():
+        for name, target in weights.items():
+            target.copy_(_sharded_like(tensors[f"model.{name}"], target))
+    shard = {
+        name: {
+            key: _sharded_like(value, parameters[name]) if isinstance(value, Tensor) and value.ndim else value
+            for key, value in entries.items()
+        }
+        for name, entries in state.items()
+    }
+    index = {name: i for i, name in enumerate(names)}
+    optimizer.load_state_dict(
+        {
+            "state": {index[name]: entries for name, entries in shard.items()},
+            "param_groups": [
+                {
+                    **{
+                        k: tuple(v) if isinstance(v, list) else v for k, v in group.items()
+                    },  # JSON: no tuples
+                    "params": [index[name] for name in group["params"]],
+                }
+                for group in fields["groups"]
+            ],
+        }
+    )
+    torch.set_rng_state(tensors["random.torch"])
+    if generator is not None:
+        generator.set_state(tensors["random.generator"])
+    return fields["step"]
+
+
+def read_training(path: str | os.PathLike) -> dict:
+    """What `save_training` wrote apart from tensors: {"step", "config", "extra", …}; `config` is ours.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load_training`.
+    """
+    fields, _ = _read_training(path, tensors=False)
+    return {**fields, "config": config_from_hf(fields["config"])}
+
+
+def _read_training(path: str | os.PathLike, tensors: bool = True) -> tuple[dict, dict[str, Tensor]]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no checkpoint {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get("training", "{}")
+            found = {name: file.get_tensor(name) for name in file.keys()} if tensors else {}
+        fields = json.loads(text)
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if fields.get("format") != TRAINING_FORMAT:
+        raise ValueError(f"{path} is no training checkpoint ({TRAINING_FORMAT})")
+    return fields, found
+
+
+def _training_weights(model) -> dict[str, Tensor]:
+    """Every parameter once, under its name without wrappers."""
+    return {_WRAPPERS.sub("", name): p.detach() for name, p in model.named_parameters()}
+
+
+def _optimized(optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _optimized_names(model, optimizer) -> list[str]:
+    """Names of the optimizer's parameters in the order in which its state dict numbers them."""
+    names = {id(p): _WRAPPERS.sub("", name) for name, p in model.named_parameters()}
+    foreign = [p for p in _optimized(optimizer) if id(p) not in names]
+    if foreign:
+        raise ValueError(f"optimizer holds a tensor {tuple(foreign[0].shape)} that is no parameter of model")
+    return [names[id(p)] for p in _optimized(optimizer)]
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor gathered from all ranks; contiguous, on the CPU, sharing nothing."""
+    tensor = tensor.detach()
+    tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return tensor.cpu().clone(memory_format=torch.contiguous_format)
+
+
+def _sharded_like(tensor: Tensor, target: Tensor) -> Tensor:
+    """This rank's part of `tensor` if `target` is sharded; otherwise `tensor` on the device of `target`."""
+    if not hasattr(target, "full_tensor"):
+        return tensor.to(target.device)
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor.to(target.device), target.device_mesh, target.placements)
 
 
 def _read_json(path: Path) -> dict:
