@@ -148,7 +148,7 @@ def save_pretrained(model: MiniLLaMAForCausalLM, directory: str | os.PathLike) -
 
     Both files are written beside their final names and renamed when complete, so an interrupted save leaves
     the old ones. A tied head is stored once, as the embedding. `model` may be wrapped by torch.compile or
-    data-parallel training.
+    data-parallel training; where it is sharded over ranks, every rank must call this, and rank 0 writes.
 
     Raises:
         ValueError: a parameter with no place in the layout.
@@ -162,7 +162,9 @@ def save_pretrained(model: MiniLLaMAForCausalLM, directory: str | os.PathLike) -
         theirs = to_hf_name(name)
         if theirs is None:
             raise ValueError(f"parameter {name!r} has no name in the Hugging Face Llama layout")
-        tensors[theirs] = tensor.detach().contiguous()
+        tensors[theirs] = _whole(tensor) if hasattr(tensor, "full_tensor") else tensor.detach().contiguous()
+    if not _writes():
+        return
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     dtype = tensors["model.embed_tokens.weight"].dtype
@@ -296,11 +298,7 @@ def save_training(
         text = json.dumps(fields, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"extra and the optimizer's settings must be JSON: {error}") from error
-    if (
-        torch.distributed.is_available()
-        and torch.distributed.is_initialized()
-        and torch.distributed.get_rank()
-    ):
+    if not _writes():
         return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -434,6 +432,12 @@ def _optimized_names(model, optimizer) -> list[str]:
     if foreign:
         raise ValueError(f"optimizer holds a tensor {tuple(foreign[0].shape)} that is no parameter of model")
     return [names[id(p)] for p in _optimized(optimizer)]
+
+
+def _writes() -> bool:
+    """Of several ranks only the first writes."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not distributed or torch.distributed.get_rank() == 0
 
 
 def _whole(tensor: Tensor) -> Tensor:
