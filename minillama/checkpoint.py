@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -13,6 +15,8 @@ from torch import Tensor
 
 from .config import MiniLLaMAConfig, RopeScaling, require_int
 from .model import MiniLLaMAForCausalLM
+from .rope import interleaved_to_half
+from .tokenizer import Tokenizer
 
 TRAINING_FORMAT = "minillama-training-1"
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
@@ -32,8 +36,23 @@ _NAMES = {
     "norm.weight": "model.norm.weight",
     "lm_head.weight": "lm_head.weight",
 }
+# The same for GGUF.
+_GGUF_NAMES = {
+    "token_embeddings.weight": "token_embd.weight",
+    "layers.{}.attn_norm.weight": "blk.{}.attn_norm.weight",
+    "layers.{}.attn.wq.weight": "blk.{}.attn_q.weight",
+    "layers.{}.attn.wk.weight": "blk.{}.attn_k.weight",
+    "layers.{}.attn.wv.weight": "blk.{}.attn_v.weight",
+    "layers.{}.attn.wo.weight": "blk.{}.attn_output.weight",
+    "layers.{}.ffn_norm.weight": "blk.{}.ffn_norm.weight",
+    "layers.{}.ffn.w_gate.weight": "blk.{}.ffn_gate.weight",
+    "layers.{}.ffn.w_up.weight": "blk.{}.ffn_up.weight",
+    "layers.{}.ffn.w_down.weight": "blk.{}.ffn_down.weight",
+    "norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
 _WRAPPERS = re.compile(r"\b(?:_orig_mod|module)\.")  # of torch.compile and of data-parallel training
-_LAYER = re.compile(r"(?<=layers\.)\d+(?=\.)")
+_LAYER = re.compile(r"(?:(?<=layers\.)|(?<=blk\.))\d+(?=\.)")
 
 
 def _translate(name: str, table: dict[str, str]) -> str | None:
@@ -200,8 +219,7 @@ def from_pretrained(
     directory = Path(directory)
     if not (directory / CONFIG).is_file():
         raise FileNotFoundError(f"no {CONFIG} in {directory}")
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a floating-point type, got {dtype}")
+    _require_floating(dtype)
     config = config_from_hf(_read_json(directory / CONFIG))
     state = {}
     for file in _weight_files(directory):
@@ -221,8 +239,18 @@ def from_pretrained(
     return _assemble(config, state)
 
 
-def _assemble(config: MiniLLaMAConfig, state: dict[str, Tensor]) -> MiniLLaMAForCausalLM:
-    """A model around the tensors in `state` (our names), every one checked for name and shape."""
+def _require_floating(dtype) -> None:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating-point type, got {dtype}")
+
+
+def _assemble(
+    config: MiniLLaMAConfig, state: dict[str, Tensor], names: dict[str, str] = _NAMES, source: str = CONFIG
+) -> MiniLLaMAForCausalLM:
+    """A model around the tensors in `state` (our names), every one checked for name and shape.
+
+    Errors speak of `source` and call a tensor what `names` says it is called there.
+    """
     with torch.device("meta"):  # shapes without storage
         model = MiniLLaMAForCausalLM(config)
     wanted = dict(model.state_dict())
@@ -231,22 +259,152 @@ def _assemble(config: MiniLLaMAConfig, state: dict[str, Tensor]) -> MiniLLaMAFor
         head = state.pop("lm_head.weight", None)
         if head is not None and not torch.equal(head, state.get("token_embeddings.weight", head)):
             raise ValueError(
-                f"{CONFIG} says tie_word_embeddings, but 'lm_head.weight' differs from the embedding"
+                f"{source} says tie_word_embeddings, but 'lm_head.weight' differs from the embedding"
             )
     for name, tensor in wanted.items():
         if name not in state:
-            raise ValueError(f"missing tensor {to_hf_name(name)!r}")
+            raise ValueError(f"missing tensor {_translate(name, names)!r}")
         if state[name].shape != tensor.shape:
             raise ValueError(
-                f"tensor {to_hf_name(name)!r} has shape {tuple(state[name].shape)}, "
-                f"{CONFIG} asks for {tuple(tensor.shape)}"
+                f"tensor {_translate(name, names)!r} has shape {tuple(state[name].shape)}, "
+                f"{source} asks for {tuple(tensor.shape)}"
             )
-    unexpected = [to_hf_name(name) for name in state if name not in wanted]
+    unexpected = [_translate(name, names) for name in state if name not in wanted]
     if unexpected:
         raise ValueError(f"unexpected tensors {unexpected}")
     model.load_state_dict(state, strict=False, assign=True)  # strictness is checked above, tie included
     model.build_rope_tables(model.token_embeddings.weight.device)
     return model
+
+
+def from_gguf(
+    path: str | os.PathLike,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> tuple[MiniLLaMAForCausalLM, Tokenizer]:
+    """Load a Llama and its byte-level BPE tokenizer from a GGUF file, the format of llama.cpp.
+
+    Quantized tensors are expanded one by one to `dtype`. GGUF keeps the rows of the query and key projections
+    in interleaved order; they are regrouped for the half-split pairs used here. A file without an output
+    matrix has a tied one. The tokenizer adds no token to a text, whatever the file says about one.
+
+    Args:
+        path: the file.
+        dtype, device: of the loaded parameters.
+
+    Returns:
+        (model, tokenizer).
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: an unreadable file, an unsupported feature, a missing, unexpected or misshapen tensor.
+        ModuleNotFoundError: the library `gguf` or `tokenizers` is not installed.
+    """
+    gguf = _import_gguf()
+    _require_floating(dtype)
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no file {path}")
+    try:
+        reader = gguf.GGUFReader(path)
+        fields = {name: field.contents() for name, field in reader.fields.items()}
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as GGUF: {error}") from error
+    found = {tensor.name: tensor for tensor in reader.tensors}
+    config = _config_from_gguf(fields, tied="output.weight" not in found)
+    state = {}
+    for count, (name, tensor) in enumerate(found.items(), start=1):
+        ours = _translate(name, {gguf_name: ours for ours, gguf_name in _GGUF_NAMES.items()})
+        if ours is None:
+            raise ValueError(f"{path}: unexpected tensor {name!r}")
+        try:
+            weight = torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))  # (out, in) float32
+        except NotImplementedError as error:
+            raise ValueError(
+                f"{path}: {name!r} has the unsupported type {tensor.tensor_type.name}"
+            ) from error
+        state[ours] = weight.to(device, dtype)
+        if sys.stderr.isatty():
+            end = "\n" if count == len(found) else ""
+            print(f"\rreading tensor {count} of {len(found)}", end=end, file=sys.stderr, flush=True)
+    model = _assemble(config, state, _GGUF_NAMES, "the file")
+    with torch.no_grad():
+        for block in model.layers:
+            for projection, n_heads in (
+                (block.attn.wq, config.n_q_heads),
+                (block.attn.wk, config.n_kv_heads),
+            ):
+                projection.weight.copy_(interleaved_to_half(projection.weight, n_heads))
+    return model, _tokenizer_from_gguf(fields)
+
+
+def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
+    if fields.get("general.architecture") != "llama":
+        architecture = fields.get("general.architecture")
+        raise ValueError(f"general.architecture = {architecture!r} is not supported, only 'llama'")
+
+    def read(name, default=None):
+        value = fields.get(f"llama.{name}", default)
+        if value is None:
+            raise ValueError(f"the GGUF file lacks llama.{name}")
+        # float32 in the file: 1e-5 arrives as 9.99999974e-06
+        return float(str(np.float32(value))) if isinstance(value, float) else value
+
+    n_heads, d_model = read("attention.head_count"), read("embedding_length")
+    head_dim = read("attention.key_length", d_model // n_heads)
+    refused = [
+        ("llama.rope.dimension_count", fields.get("llama.rope.dimension_count", head_dim), head_dim),
+        ("llama.attention.value_length", fields.get("llama.attention.value_length", head_dim), head_dim),
+        ("llama.rope.scaling.type", fields.get("llama.rope.scaling.type", "none"), "none"),
+        ("llama.expert_count", fields.get("llama.expert_count", 0), 0),
+        ("llama.attention.sliding_window", fields.get("llama.attention.sliding_window"), None),
+    ]
+    for name, value, supported in refused:
+        if value != supported:
+            raise ValueError(f"{name} = {value!r} is not supported, only {supported!r}")
+    return MiniLLaMAConfig(
+        vocab_size=read("vocab_size", len(fields.get("tokenizer.ggml.tokens", [])) or None),
+        d_model=d_model,
+        n_layers=read("block_count"),
+        n_q_heads=n_heads,
+        n_kv_heads=read("attention.head_count_kv", n_heads),
+        head_dim=head_dim,
+        d_ffn=read("feed_forward_length"),
+        max_seq_len=read("context_length"),
+        rope_theta=read("rope.freq_base", 10000.0),
+        norm_eps=read("attention.layer_norm_rms_epsilon"),
+        tie_word_embeddings=tied,
+    )
+
+
+def _tokenizer_from_gguf(fields: dict) -> Tokenizer:
+    def read(name):
+        if f"tokenizer.ggml.{name}" not in fields:
+            raise ValueError(f"the GGUF file lacks tokenizer.ggml.{name}")
+        return fields[f"tokenizer.ggml.{name}"]
+
+    if read("model") != "gpt2":
+        raise ValueError(f"tokenizer.ggml.model = {read('model')!r} is not supported, only 'gpt2'")
+    tokens = read("tokens")
+    special = [token for token, kind in zip(tokens, read("token_type"), strict=True) if kind in (3, 4)]
+    return Tokenizer(
+        tokens,
+        read("merges"),
+        special_tokens=special,  # 3: control, 4: defined by the user
+        eos=tokens[read("eos_token_id")],
+        pre_tokenizer=read("pre"),
+    )
+
+
+def _import_gguf():
+    try:
+        import gguf
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "reading a GGUF file needs the library gguf, which is not installed: python -m pip install gguf",
+            name="gguf",
+        ) from error
+    return gguf
 
 
 def save_training(
