@@ -148,7 +148,7 @@ import sys
 import tomllib
 import minillama
 from minillama import {", ".join(NAMES)}
-import minillama.checkpoint, minillama.accounting
+import minillama.checkpoint, minillama.accounting, minillama.tokenizer, minillama.data
 loaded = [name for name in {optional} if name in sys.modules]
 assert not loaded, loaded
 """
@@ -159,7 +159,7 @@ assert not loaded, loaded
 def test_every_name_of_the_contract():
     for name in NAMES:
         assert callable(getattr(minillama, name)), name
-    for name in ("checkpoint", "accounting"):
+    for name in ("checkpoint", "accounting", "tokenizer", "data"):
         assert inspect.ismodule(
             getattr(minillama, name, None) or importlib.import_module(f"minillama.{name}")
         )
