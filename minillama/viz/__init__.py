@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter02 import rope_clock, rope_wavelengths
 from .chapter06 import residual_streams
 from .controls import Control
 from .formula_explorer import formula
@@ -48,5 +49,7 @@ __all__ = [
     "rc_params",
     "recorded",
     "residual_streams",
+    "rope_clock",
+    "rope_wavelengths",
     "use_style",
 ]
