@@ -1,7 +1,17 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, rmsnorm
+from . import attention, residuals, rmsnorm, rope
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
-__all__ = ["NOT_ATTEMPTED", "PASSED", "WRONG", "Result", "attention", "choice", "rmsnorm"]
+__all__ = [
+    "NOT_ATTEMPTED",
+    "PASSED",
+    "WRONG",
+    "Result",
+    "attention",
+    "choice",
+    "residuals",
+    "rmsnorm",
+    "rope",
+]
