@@ -1,10 +1,11 @@
 """MiniLLaMA: a LLaMA-style transformer to read, train and load real weights into.
 
 The modules follow the chapters of the book: config, layers, rope, feed_forward, attention, cache, loss,
-model, generation, checkpoint, accounting. `minillama.viz` and `minillama.checks` serve the notebooks.
+model, optim, tokenizer, data, generation, checkpoint, train, accounting; scratch is all of them in one file.
+`python -m minillama` is the command line. `minillama.viz` and `minillama.checks` serve the notebooks.
 """
 
-from . import accounting, checkpoint
+from . import accounting, checkpoint, data, optim, tokenizer
 from .attention import Attention, causal_mask, repeat_kv, scaled_dot_product_attention, softmax
 from .cache import KVCache
 from .config import MiniLLaMAConfig, RopeScaling
@@ -39,10 +40,12 @@ __all__ = [
     "causal_mask",
     "checkpoint",
     "cross_entropy",
+    "data",
     "filter_logits",
     "generate",
     "half_to_interleaved",
     "interleaved_to_half",
+    "optim",
     "precompute_freqs_cis",
     "repeat_kv",
     "rms_norm",
@@ -51,4 +54,5 @@ __all__ = [
     "silu",
     "silu_derivative",
     "softmax",
+    "tokenizer",
 ]

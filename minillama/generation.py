@@ -1,6 +1,7 @@
 """From scores to text: the sampling filters, and decoding with the cache."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -56,6 +57,71 @@ def filter_logits(
     return h
 
 
+def stream(
+    model: MiniLLaMAForCausalLM,
+    input_ids: Tensor,
+    max_new_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    eos_id: int | None = None,
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> Iterator[Tensor]:
+    """`generate` step by step: yields the new tokens (B,) of each step as soon as they are drawn.
+
+    The model is in eval mode until the last step, or until the iterator is closed.
+    """
+    _check_sampling(temperature, top_k, top_p)
+    if type(max_new_tokens) is not int or max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens must be an integer >= 0, got {max_new_tokens!r}")
+    vocab_size, max_seq_len = model.config.vocab_size, model.config.max_seq_len
+    if eos_id is not None and (type(eos_id) is not int or not 0 <= eos_id < vocab_size):
+        raise ValueError(f"eos_id must be None or an integer from 0 to {vocab_size - 1}, got {eos_id!r}")
+    check_token_ids("input_ids", input_ids, vocab_size)
+    batch, t = input_ids.shape
+    total = t + max_new_tokens
+    if total > max_seq_len:
+        raise ValueError(
+            f"T + max_new_tokens = {t} + {max_new_tokens} = {total} exceeds max_seq_len = {max_seq_len}"
+        )
+
+    def steps() -> Iterator[Tensor]:
+        weight = model.token_embeddings.weight
+        cache = KVCache(model.config, batch, total, weight.dtype, weight.device) if use_cache else None
+        tokens = input_ids.new_empty(batch, total)  # one buffer: nothing grows with each step
+        tokens[:, :t] = input_ids
+        ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            for end in range(t, total):
+                with torch.inference_mode():  # as no_grad, with less work around each operation
+                    start = cache.length if cache is not None else 0
+                    logits = model.next_token_logits(tokens[:, start:end], cache)  # (B, V)
+                    if temperature == 0:
+                        new = logits.argmax(-1)  # (B,)
+                    else:
+                        # The shift changes no probability and keeps a tiny temperature from overflowing.
+                        logits = logits.float()
+                        logits = logits - logits.amax(-1, keepdim=True)
+                        p = torch.softmax(filter_logits(logits, temperature, top_k, top_p), dim=-1)
+                        new = torch.multinomial(p, 1, generator=generator).squeeze(-1)  # (B,)
+                    if eos_id is not None:
+                        new = new.masked_fill(ended, eos_id)
+                        ended |= new == eos_id
+                    tokens[:, end] = new
+                yield tokens[:, end]
+                if eos_id is not None and ended.all():
+                    return
+        finally:
+            for module, training in modes:
+                module.training = training
+
+    return steps()
+
+
 def generate(
     model: MiniLLaMAForCausalLM,
     input_ids: Tensor,
@@ -90,46 +156,15 @@ def generate(
     Raises:
         ValueError: T + max_new_tokens > max_seq_len, or a sampling argument out of range.
     """
-    _check_sampling(temperature, top_k, top_p)
-    if type(max_new_tokens) is not int or max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens must be an integer >= 0, got {max_new_tokens!r}")
-    vocab_size, max_seq_len = model.config.vocab_size, model.config.max_seq_len
-    if eos_id is not None and (type(eos_id) is not int or not 0 <= eos_id < vocab_size):
-        raise ValueError(f"eos_id must be None or an integer from 0 to {vocab_size - 1}, got {eos_id!r}")
-    check_token_ids("input_ids", input_ids, vocab_size)
-    batch, t = input_ids.shape
-    total = t + max_new_tokens
-    if total > max_seq_len:
-        raise ValueError(
-            f"T + max_new_tokens = {t} + {max_new_tokens} = {total} exceeds max_seq_len = {max_seq_len}"
-        )
-    weight = model.token_embeddings.weight
-    cache = KVCache(model.config, batch, total, weight.dtype, weight.device) if use_cache else None
-    tokens = input_ids.new_empty(batch, total)  # one buffer: nothing grows with each step
-    tokens[:, :t] = input_ids
-    ended = torch.zeros(batch, dtype=torch.bool, device=input_ids.device)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.inference_mode():  # as no_grad, with less work around each operation
-            for end in range(t, total):
-                start = cache.length if cache is not None else 0
-                logits = model.next_token_logits(tokens[:, start:end], cache)  # (B, V)
-                if temperature == 0:
-                    new = logits.argmax(-1)  # (B,)
-                else:
-                    # The shift changes no probability and keeps a tiny temperature from overflowing.
-                    logits = logits.float()
-                    logits = logits - logits.amax(-1, keepdim=True)
-                    p = torch.softmax(filter_logits(logits, temperature, top_k, top_p), dim=-1)
-                    new = torch.multinomial(p, 1, generator=generator).squeeze(-1)  # (B,)
-                if eos_id is not None:
-                    new = new.masked_fill(ended, eos_id)
-                    ended |= new == eos_id
-                tokens[:, end] = new
-                if eos_id is not None and ended.all():
-                    return tokens[:, : end + 1]
-            return tokens
-    finally:
-        for module, training in modes:
-            module.training = training
+    new = stream(
+        model,
+        input_ids,
+        max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        eos_id=eos_id,
+        generator=generator,
+        use_cache=use_cache,
+    )
+    return torch.cat((input_ids, *(token.unsqueeze(1) for token in new)), dim=1)

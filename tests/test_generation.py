@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, filter_logits, generate
+from minillama.generation import stream
 
 
 def logits_of(*probabilities):
@@ -408,6 +409,29 @@ def test_a_compiled_step_is_traced_whole_and_once_for_all_positions(make_model, 
     assert torch.equal(generate(model, ids, 20, temperature=0), wanted)
     assert torch.equal(generate(model, ids[:, :5], 2, temperature=0)[:, :5], ids[:, :5])
     assert len(graphs) == 2  # the prompt, and a step at any position
+
+
+def test_a_stream_gives_the_same_tokens_one_step_at_a_time(make_model, make_ids):
+    model, ids = make_model(), make_ids(2, 3)
+    wanted = generate(model, ids, 6, top_k=9, generator=generator())
+    for end, new in enumerate(stream(model, ids, 6, top_k=9, generator=generator()), start=3):
+        assert new.shape == (2,) and torch.equal(new, wanted[:, end])
+        assert not torch.is_inference_mode_enabled()  # the caller's code runs as it was
+    assert end == 8
+
+
+def test_a_stream_that_is_closed_restores_the_mode(make_model, make_ids):
+    model = make_model().train()
+    steps = stream(model, make_ids(1, 3), 6)
+    next(steps)
+    assert not model.training
+    steps.close()
+    assert model.training
+
+
+def test_a_stream_checks_before_the_first_step(make_model, make_ids):
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        stream(make_model(), make_ids(1, 3), -1)
 
 
 def test_the_prompt_is_left_alone(make_model, make_ids):

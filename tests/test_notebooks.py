@@ -34,8 +34,8 @@ MOST_IGNORED = 2  # cells per notebook whose output nbval may ignore
 HOME = {
     1: ["rms_norm", "RMSNorm"],
     2: [
-        *("precompute_freqs_cis", "rotate_half", "apply_rotary_emb"),
-        *("apply_rotary_emb_interleaved", "interleaved_to_half", "half_to_interleaved"),
+        *("inverse_frequencies", "precompute_freqs_cis", "rotate_half", "apply_rotary_emb"),
+        *("apply_rotary_emb_interleaved", "interleaved_to_half", "half_to_interleaved", "_regroup_rows"),
     ],
     3: ["silu", "silu_derivative", "SwiGLUFeedForward"],
     4: ["softmax", "causal_mask", "scaled_dot_product_attention"],

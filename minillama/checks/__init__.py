@@ -1,7 +1,18 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import rmsnorm, swiglu
+from . import attention, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
-__all__ = ["NOT_ATTEMPTED", "PASSED", "WRONG", "Result", "choice", "rmsnorm", "swiglu"]
+__all__ = [
+    "NOT_ATTEMPTED",
+    "PASSED",
+    "WRONG",
+    "Result",
+    "attention",
+    "choice",
+    "residuals",
+    "rmsnorm",
+    "rope",
+    "swiglu",
+]

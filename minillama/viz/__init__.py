@@ -2,7 +2,10 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter02 import rope_clock, rope_wavelengths
 from .chapter03 import gated_unit, slopes
+from .chapter04 import softmax_hill, softmax_rows, trained_heads
+from .chapter06 import residual_streams
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -48,6 +51,12 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "residual_streams",
+    "rope_clock",
+    "rope_wavelengths",
     "slopes",
+    "softmax_hill",
+    "softmax_rows",
+    "trained_heads",
     "use_style",
 ]

@@ -348,7 +348,10 @@ def test_no_words_collide_on_a_phone(phone, site_url, name, complaints):
     """In every frame, and at all corners of a formula: where numbers are longest."""
     for root in visit(phone, f"{site_url}{name}.html", complaints):
         if root.locator(".ml-frames").count():
-            lengths = [int(control.get_attribute("max")) + 1 for control in controls(root)]
+            lengths = [
+                int(control.get_attribute("max") or control.locator("option").count() - 1) + 1
+                for control in controls(root)
+            ]
             states = list(itertools.product(*map(range, lengths)))
         else:
             explorer = formulas()[root.get_attribute("data-name")]
