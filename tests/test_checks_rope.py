@@ -120,6 +120,8 @@ WRONG = [
         lambda q, k, m, n, t: by_complex(q, k, math.radians(m), math.radians(n), t),
         "taken for degrees",
     ),
+    (rope.score, lambda q, *a: by_complex(q, *a) / math.sqrt(len(q)), "divided by √D"),
+    (rope.score, lambda q, k, m, n, t: by_complex(q, k, m, n, 10000.0), "do not take 10,000 for granted"),
     (rope.score, without_sine, "The part with the sine is missing"),
     (rope.score, lambda q, k, m, n, t: m - n, "multiply, add up"),
     (rope.score, lambda q, k, m, n, t: q, "Return one number"),

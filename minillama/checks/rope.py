@@ -50,6 +50,14 @@ def score(attempt: Attempt) -> None:
                 "The sign of the distance is turned around: the planes turn counterclockwise, (a, b) to "
                 "(a cos − b sin, a sin + b cos).",
             ),
+            (
+                expected / math.sqrt(len(q)),
+                "This is the score divided by √D; here it is asked for as it is.",
+            ),
+            (
+                _score(q, k, m - n, 10000.0),
+                "θ is given: do not take 10,000 for granted.",
+            ),
             (sum(x * y for x, y in zip(q, k, strict=True)), "This is the score without any rotation."),
             (_score(q, k, m, theta), "Only q was turned; k has a position, too."),
             (_score(q, k, -n, theta), "Only k was turned; q has a position, too."),
