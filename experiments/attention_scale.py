@@ -9,7 +9,8 @@ entries of queries and keys have variance 1, as the usual argument for the scale
     divided    scores q·k / √D
     bare       scores q·k
     folded     scores q·k, and W_q starts √D times smaller: at the start the same function as "divided"
-    slow       as folded, and W_q learns at rate / √D; one head size and one rate only
+    slow       as folded, and for W_q the rate is divided, AdamW's ε and weight decay are multiplied by √D:
+               in exact arithmetic every step is that of "divided"; one head size and one rate only
 
 The rest is equal: other weights, batches, AdamW. Four rates, three seeds.
 About ten minutes of one core; writes experiments/results/attention_scale.json.
@@ -112,7 +113,8 @@ def train(way, head_dim, rate, seed, train_data, held_out) -> dict:
     queries = [p for name, p in model.named_parameters() if ".wq." in name]
     others = [p for name, p in model.named_parameters() if ".wq." not in name]
     slower = math.sqrt(head_dim) if way == "slow" else 1.0
-    optimizer = torch.optim.AdamW([{"params": others}, {"params": queries, "lr": rate / slower}], lr=rate)
+    theirs = {"lr": rate / slower, "eps": 1e-8 * slower, "weight_decay": 1e-2 * slower}
+    optimizer = torch.optim.AdamW([{"params": others}, {"params": queries, **theirs}], lr=rate)
     generator = torch.Generator().manual_seed(1000 + seed)
     probe = held_out[: 16 * T].view(-1, T)
     curve, recent, looks, gradient = [], [], [], None

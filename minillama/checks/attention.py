@@ -8,6 +8,7 @@ from .machinery import Attempt, checker, close, show
 
 NO_CENTERING = "The mean of the gradient, weighted by p, must be subtracted: every score moves every weight."
 PLAIN_MEAN = "Subtract the mean weighted by p, Σ p·u, not the plain mean over the keys."
+PLAIN_SUM = "Subtract the sum weighted by p, Σ p·u, not the plain sum over the keys."
 SUMMED = "Σ p·u was taken over the whole tensor. Each row has its own: sum(-1, keepdim=True)."
 KEEPDIM = "sum(-1) drops the last axis, so the shapes do not fit. Keep it: sum(-1, keepdim=True)."
 NO_WEIGHT = "The factor p in front is missing: a key that is not heard does not answer to its score."
@@ -16,6 +17,9 @@ FORWARD_AGAIN = "p holds the weights already: no softmax is taken here."
 
 INVERTED = "True and False are swapped. In this book True means: may attend."
 TOP_LEFT = "The queries are the last ones: query i stands at position kv_len − q_len + i."
+WINDOW_TOP_LEFT = (
+    "The causal edge is right; the window's other edge is aligned with the top left. Shift it, too."
+)
 NO_WINDOW = "The causal half is right; the window is missing: keys too far back must be hidden."
 NO_CAUSE = "The window reaches into the future: a key after the query must be hidden."
 ONE_MORE = "One key too many: `window` counts the query's own position."
@@ -24,6 +28,7 @@ NOT_BOOL = "Return a bool tensor: True where the query may attend."
 
 PAD_KEPT = "The causal half is right; keys on padding must be hidden too."
 RIGHT_PADDED = "Padding stands on the left here: the last lengths[b] of T places are real."
+COUNTED = "lengths[b] counts the real tokens; the first t − lengths[b] places are the padding."
 NO_CAUSAL = "Padding is hidden; the future is not. Combine with the causal triangle by &."
 ROWS = "The padded queries were emptied, and the padded keys left in view. Hide keys: the last axis."
 HEAD_AXIS = "The shape must be (B, 1, T, T): the 1 lets every head share the mask."
@@ -61,6 +66,7 @@ def softmax_backward(attempt: Attempt) -> None:
             (p * u, NO_CENTERING),
             (p * (1 - p) * u, "Only the diagonal of the Jacobian was used. " + NO_CENTERING),
             (p * (u - u.mean(-1, keepdim=True)), PLAIN_MEAN),
+            (p * (u - u.sum(-1, keepdim=True)), PLAIN_SUM),
             (p * (u - (p * u).mean(-1, keepdim=True)), "The sum Σ p·u was divided by the number of keys."),
             (p * (u - (p * u).sum()), SUMMED),
             (u - inner, NO_WEIGHT),
@@ -69,6 +75,8 @@ def softmax_backward(attempt: Attempt) -> None:
             (p.softmax(-1) * (u - (p.softmax(-1) * u).sum(-1, keepdim=True)), FORWARD_AGAIN),
         ]
         hint = "Row i of the Jacobian is p_i (δ_ij − p_j). Multiply by u_j, sum over j, and see what is left."
+        if got.shape != expected.shape:
+            hint = "The shape must be that of p: one number for each score."
         attempt.match(got, expected, close, wrong=wrong, hint=hint)
 
 
@@ -104,6 +112,7 @@ def window_mask(attempt: Attempt) -> None:
             ((t >= 0) & (t < window), TOP_LEFT),
             (~((t >= 0) & (t < window)), f"{INVERTED} {TOP_LEFT}"),
             (d >= 0, NO_WINDOW),
+            ((d >= 0) & (t < window), WINDOW_TOP_LEFT),
             (d < window, NO_CAUSE),
             (d.abs() < window, NO_CAUSE),
             ((d >= 0) & (d <= window), ONE_MORE),
@@ -137,6 +146,7 @@ def padded_mask(attempt: Attempt) -> None:
         wrong = [
             (~expected, INVERTED),
             (everyone, PAD_KEPT),
+            (causal & (torch.arange(t) >= lengths[:, None])[:, None, None, :], COUNTED),
             (causal & right, RIGHT_PADDED),
             (~(causal & right), f"{INVERTED} {RIGHT_PADDED}"),
             (keys.expand_as(expected), NO_CAUSAL),
