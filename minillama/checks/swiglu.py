@@ -11,6 +11,7 @@ OVERFLOW = (
 )
 SIGMA = "That is σ(x), the valve alone. SiLU is x · σ(x)."
 RELU = "That is max(0, x), ReLU."
+CUT = "Nothing is left of it: SiLU is small here, but it is not 0."
 GELU = "That is GELU: its valve is the normal distribution's Φ. SiLU's is σ(x) = 1 / (1 + exp(−x))."
 MIRRORED = "The valve is turned round: that is x · σ(−x). σ(x) = 1 / (1 + exp(−x)) must open as x grows."
 SLOPE = "That is the derivative of SiLU. Its value is asked for."
@@ -49,7 +50,7 @@ def silu_by_hand(attempt: Attempt) -> None:
         valve = _silu(x) / x if x else 0.5
         wrong = [
             (valve, SIGMA),
-            (max(x, 0.0), RELU),
+            (max(x, 0.0), RELU if x > 0 else CUT),
             (x * 0.5 * math.erfc(-x / math.sqrt(2)), GELU),
             (x * (1 - valve), MIRRORED),
             (valve * (1 + x * (1 - valve)), SLOPE),

@@ -62,7 +62,7 @@ class _Slopes:
         upper, lower = self.figure.subplots(
             2, 1, sharex=True, gridspec_kw={"left": 0.13, "top": 0.81, "bottom": 0.1, "hspace": 0.12}
         )
-        upper.set(ylim=(-0.6, 3.2), ylabel="value")
+        upper.set(ylim=(-0.7, 4.2), ylabel="value")
         lower.set(
             ylim=(-0.25, 1.25), yticks=(0, 0.5, 1), ylabel="slope", xlim=(-REACH, REACH), xlabel="input x"
         )
@@ -84,7 +84,10 @@ class _Slopes:
             upper.plot([0.0, 0.1], [y, y], transform=upper.transAxes, clip_on=False, **look)
             upper.text(0.13, y, name, **words)
             numbers = [upper.text(at, y, "", ha="right", weight="bold", **words) for at in (0.62, 0.92)]
-            dots = [ax.plot([], [], color=look["color"], marker=look["marker"])[0] for ax in (upper, lower)]
+            dots = [
+                ax.plot([], [], color=look["color"], marker=look["marker"], clip_on=False)[0]
+                for ax in (upper, lower)
+            ]
             self.rows[name] = dots, numbers
 
 
