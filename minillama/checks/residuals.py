@@ -8,6 +8,7 @@ BOTH = "That is the share of both matrices. Tying keeps one of them: only one is
 OF_TIED = "The share is of the untied model: the total you are given is without the second matrix, so add it."
 PERCENT = "Right, in percent. Return the share as a number between 0 and 1."
 COUNT = "That is the number of parameters saved. Divide it by the parameters of the untied model."
+KEPT = "That is the share that stays. Return the share that tying saves."
 TWO_ADDED = "Two matrices were added to the total. It holds one already: the untied model has one more."
 
 NO_ONE = "The 1 is missing: this chain has no residual connections. Add what passes beside each sublayer."
@@ -19,6 +20,8 @@ FIRST_ORDER = (
     "Each stop received the gradient from the top. It receives what arrives there, the stops above included."
 )
 BACKWARDS = "A tensor cannot be sliced with [::-1]: go through reversed(jacobians), or flip it with .flip(0)."
+SKIPPED = "The lowest sublayer, jacobians[0], was left out: n of them lie between x_n and x_0."
+STOPS_ONLY = "These are the stops without the express: the gradient at the top arrives as well."
 EXPRESS_ONLY = "That is the express path alone. Each sublayer adds its own contribution."
 
 OVERWRITTEN = (
@@ -59,6 +62,7 @@ def saving(attempt: Attempt) -> None:
             (2 * matrix / tied_total, BOTH),
             (100 * expected, PERCENT),
             (float(matrix), COUNT),
+            (1 - expected, KEPT),
             (matrix / (tied_total + 2 * matrix), TWO_ADDED),
         ]
         hint = "One matrix has vocab_size · d_model entries; the untied model has one more than the tied."
@@ -91,6 +95,8 @@ def backward(attempt: Attempt) -> None:
             (_down(jacobians, grad_top, order=iter), FORWARD_ORDER),
             (grad_top + (jacobians.mT @ grad_top).sum(0), FIRST_ORDER),
             (grad_top, EXPRESS_ONLY),
+            (expected - grad_top, STOPS_ONLY),
+            (_down(jacobians[1:], grad_top), SKIPPED),
         ]
         hint = "Start with grad_top; for each Jacobian from the last to the first: g = g + Jᵀ g."
         if got.shape != expected.shape:
