@@ -2,6 +2,7 @@
 
 from . import marks
 from .chapter01 import loudspeakers, norm_walkthrough
+from .chapter05 import head_sharing, memories
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -40,9 +41,11 @@ __all__ = [
     "Control",
     "formula",
     "frames",
+    "head_sharing",
     "label",
     "loudspeakers",
     "marks",
+    "memories",
     "norm_walkthrough",
     "rc_params",
     "recorded",
