@@ -19,7 +19,7 @@ def amount(n: int) -> str:
     if n < 1024:
         return f"{n} bytes"
     power = min(4, (n.bit_length() - 1) // 10)
-    return f"{marks.fixed(n / 1024**power, 1)} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
+    return f"{marks.fixed(n / 1024**power, 1 if power < 3 else 2)} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
 
 
 # -- heads that share ------------------------------------------------------------------------------------

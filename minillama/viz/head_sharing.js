@@ -4,7 +4,7 @@ function amount(n, fixed) {
   if (n < 1024) return `${n} bytes`;
   let power = 0, value = n;
   while (value >= 1024 && power < 4) { value /= 1024; power += 1; }
-  return `${fixed(value, 1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+  return `${fixed(value, power < 3 ? 1 : 2)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
 }
 function marks({ kv_heads, context, precision, batch }, { fixed, line, rect, text, title }) {
   const LEFT = 4, STEP = 47, BOX = 40, heads = 8, layers = 12, dim = 64;

@@ -4,7 +4,7 @@ function amount(n, fixed) {
   if (n < 1024) return `${n} bytes`;
   let power = 0, value = n;
   while (value >= 1024 && power < 4) { value /= 1024; power += 1; }
-  return `${fixed(value, 1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+  return `${fixed(value, power < 3 ? 1 : 2)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
 }
 function marks({ context, heads, precision }, { fixed, circle, line, text, title }) {
   const LOWEST = 20, HIGHEST = 40, FROM = 118, TO = 296;
