@@ -4,8 +4,8 @@
 
 Byte-level language models with eight query heads on Shakespeare's plays, Twelfth Night held out. Multi-head
 (8 key/value heads), grouped-query (2) and multi-query attention (1); the last two once with the feed-forward
-width of the first, hence fewer parameters, and once with a wider one that makes up for them. Everything else is
-the same for all five: batches, AdamW, schedule. Five seeds, each with its own weights and batches.
+width of the first, hence fewer parameters, and once with a wider one that makes up for them. Everything else
+is the same for all five: batches, AdamW, schedule. Five seeds, each with its own weights and batches.
 The GQA models are then run with their attention broken in three ways, nothing retrained.
 About ten minutes on one core; writes experiments/results/shared_keys.json.
 """

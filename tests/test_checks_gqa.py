@@ -152,7 +152,11 @@ WRONG = [
     (gqa.buffer_mask, lambda *a: ~mask(*a), "Inverted"),
     (gqa.buffer_mask, lambda p, n, m: mask(0, n, m), "taken for the first of the sequence"),
     (gqa.buffer_mask, lambda p, n, m: mask(p - 1, n, m), "may attend to itself as well"),
-    (gqa.buffer_mask, lambda p, n, m: ~mask(p - 1, n, m), "Inverted: True means that a query may attend. A token"),
+    (
+        gqa.buffer_mask,
+        lambda p, n, m: ~mask(p - 1, n, m),
+        "Inverted: True means that a query may attend. A token",
+    ),
     (gqa.buffer_mask, lambda p, n, m: mask(p + n - 1, 1, m).expand(n, m), "none may see a later one"),
     (gqa.buffer_mask, lambda p, n, m: torch.ones(n, m, dtype=torch.bool), "hold nothing yet"),
     (gqa.buffer_mask, lambda p, n, m: minillama.causal_mask(n, m), "hold nothing yet"),

@@ -34,7 +34,7 @@ OWN_SCALE = "Divide by the square root of the head dimension D, the last axis of
 
 @checker("gqa.cache_bytes", 1)
 def cache_bytes(attempt: Attempt) -> None:
-    """`fn(n_layers, n_q_heads, n_kv_heads, head_dim, n_tokens, batch, bytes_per_value)` is the cache's size."""
+    """`fn(n_layers, n_q_heads, n_kv_heads, head_dim, n_tokens, batch, bytes_per_value)`: a cache's bytes."""
     # No factor of the first input divides another's place: each mistake gives its own number.
     cases = [
         (3, 10, 5, 7, 11, 13, 4),
@@ -61,7 +61,7 @@ def cache_bytes(attempt: Attempt) -> None:
             (expected * 8, BITS),
             (expected * tokens, SQUARED),
         ]
-        hint = "Count the values first: two tensors, and the five sizes that each of them has. Then the bytes."
+        hint = "Count the values first: two tensors, and the five sizes that each has. Then the bytes."
         attempt.match(got, expected, _equal, wrong=wrong, hint=hint)
 
 
@@ -90,7 +90,8 @@ def repeat_heads(attempt: Attempt) -> None:
             (expected.transpose(1, 2), "The right heads, transposed: keep (B, T, heads, D)."),
             (
                 x[:, :, :, None].expand(*shape[:3], n_rep, shape[3]),
-                "The copies are there, on an axis of their own: merge it with the heads, reshape(B, T, G·n_rep, D).",
+                "The copies are there, on an axis of their own: merge it with the heads, "
+                "reshape(B, T, G·n_rep, D).",
             ),
         ]
         hint = "Head j of the result is head j // n_rep of x."
@@ -105,7 +106,7 @@ def _same(a, b) -> bool:
 
 @checker("gqa.buffer_mask", 3)
 def buffer_mask(attempt: Attempt) -> None:
-    """`fn(past, new, max_len)` says what `new` queries may see of a buffer with `past` rows held before them."""
+    """`fn(past, new, max_len)` says what `new` queries may see of a buffer that held `past` rows."""
     for past, new, max_len in [(2, 3, 7), (0, 4, 4), (0, 3, 5), (5, 1, 8), (3, 2, 5), (0, 1, 1)]:
         got = attempt(past=past, new=new, max_len=max_len)
         at = past + torch.arange(new)[:, None]  # (new, 1)
@@ -146,7 +147,13 @@ def _attend(q, k, v, *, head=None, scale=None):
 def decode(attempt: Attempt) -> None:
     """`fn(q, k, v)` attends from one new token, q (B, H, D), to k, v (B, G, S, D), and copies no key."""
     seeded = torch.Generator().manual_seed(0)
-    for b, h, g, s, d in [(1, 4, 2, 3, 8), (2, 8, 2, 5, 4), (1, 3, 3, 2, 4), (2, 6, 1, 4, 2), (1, 2, 2, 1, 4)]:
+    for b, h, g, s, d in [
+        (1, 4, 2, 3, 8),
+        (2, 8, 2, 5, 4),
+        (1, 3, 3, 2, 4),
+        (2, 6, 1, 4, 2),
+        (1, 2, 2, 1, 4),
+    ]:
         q = torch.randn(b, h, d, generator=seeded, dtype=torch.float64)
         k, v = (torch.randn(b, g, s, d, generator=seeded, dtype=torch.float64) for _ in range(2))
         with _Copies(b * h * s * d if h > g else math.inf) as copies:
@@ -163,14 +170,17 @@ def decode(attempt: Attempt) -> None:
             (_attend(q, k, v, scale=s**-0.5), OWN_SCALE),
             (_attend(q, k, v, head=[0] * h), ONE_GROUP),
             (_attend(q, k, k), "The mixture was taken of the keys; weights multiply the values."),
-            (v.mean(2).repeat_interleave(h // g, 1), "Every key got the same weight: do the scores reach the softmax?"),
+            (
+                v.mean(2).repeat_interleave(h // g, 1),
+                "Every key got the same weight: do the scores reach the softmax?",
+            ),
             (
                 expected.view(b, g, h // g, d),
                 "The right numbers, still sorted by group: view them as (B, H, D).",
             ),
             *((each, "The softmax must run over the S keys.") for each in _other_softmax(q, k, v)),
         ]
-        hint = "Head h reads key/value head h // (H / G). View q as (B, G, H / G, D): the rest is two products."
+        hint = "Head h reads key/value head h // (H / G). View q as (B, G, H / G, D); two products follow."
         attempt.match(got, expected, close, wrong=wrong, hint=hint)
         if copies.made:
             attempt.fail(

@@ -112,7 +112,7 @@ def head_sharing() -> FormulaExplorer:
 
 # -- published models ------------------------------------------------------------------------------------
 
-# name: layers, C, H, G, D, d_ffn, V, context, tied, window (0: none); from the models' papers and config files
+# layers, C, H, G, D, d_ffn, V, context, tied, window (0: none), from the models' papers and config files
 PUBLISHED = {
     "Llama 2 7B": (32, 4096, 32, 32, 128, 11008, 32000, 4096, False, 0),
     "Llama 2 70B": (80, 8192, 64, 8, 128, 28672, 32000, 4096, False, 0),
@@ -205,7 +205,11 @@ def _memory_marks(context: int, heads: str, precision: str) -> list[dict]:
             text(376, y, value, "muted" if beyond else "ink", text_anchor="end", font_weight=weight),
         ]
         told.append(f"{row['name']} {amount(cache)}" + (" beyond its context" if beyond else ""))
-    few = "1 of 10 caches outweighs its model" if heavier == 1 else f"{heavier} of 10 caches outweigh their model"
+    few = (
+        "1 of 10 caches outweighs its model"
+        if heavier == 1
+        else f"{heavier} of 10 caches outweigh their model"
+    )
     shapes.append(text(4, 304, f"{few} (bold).", font_weight="bold"))
     note = "* longer than the model was published for" if longer > 0 else "All within the published contexts."
     shapes.append(text(4, 322, note, "muted", font_size=12))

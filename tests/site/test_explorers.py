@@ -347,7 +347,8 @@ COLLISIONS = """([root, states]) => {
 def test_no_words_collide_on_a_phone(phone, site_url, name, complaints):
     """In every frame, and at all corners of a formula: where numbers are longest."""
     for root in visit(phone, f"{site_url}{name}.html", complaints):
-        lengths = [int(control.get_attribute("max")) + 1 for control in controls(root)]
+        count = "control => control.options ? control.options.length : Number(control.max) + 1"
+        lengths = [control.evaluate(count) for control in controls(root)]
         if root.locator(".ml-frames").count():
             states = list(itertools.product(*map(range, lengths)))
         else:
