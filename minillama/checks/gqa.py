@@ -4,6 +4,7 @@ import itertools
 import math
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .machinery import Attempt, checker, close, show
 
@@ -199,23 +200,23 @@ def _other_softmax(q, k, v):
     return [(scores.softmax(axis) @ v).view(b, h, d) for axis in (1, 2)]
 
 
-class _Copies(torch.utils._python_dispatch.TorchDispatchMode):
-    """Notices new storage of `size` entries or more: what repeated keys would take."""
+class _Copies(TorchFunctionMode):
+    """Notices a result in new storage of `size` entries or more: what repeated keys would take."""
 
     def __init__(self, size):
         super().__init__()
         self.size, self.made = size, False
 
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
         out = function(*arguments, **(keywords or {}))
-        before = {
-            t.untyped_storage().data_ptr()
-            for t in itertools.chain.from_iterable(
-                each if isinstance(each, list | tuple) else [each] for each in arguments
-            )
-            if torch.is_tensor(t)
-        }
-        for each in out if isinstance(out, list | tuple) else [out]:
-            if torch.is_tensor(each) and each.untyped_storage().data_ptr() not in before:
+        given = {t.untyped_storage().data_ptr() for t in _tensors(arguments)}
+        for each in _tensors([out]):
+            if each.untyped_storage().data_ptr() not in given:
                 self.made |= each.untyped_storage().nbytes() >= self.size * each.element_size()
         return out
+
+
+def _tensors(values) -> list:
+    """The tensors among the values, and in lists and tuples among them."""
+    flat = (each if isinstance(each, list | tuple) else [each] for each in values)
+    return [t for t in itertools.chain.from_iterable(flat) if torch.is_tensor(t)]
