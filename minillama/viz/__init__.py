@@ -5,6 +5,7 @@ from .chapter01 import loudspeakers, norm_walkthrough
 from .chapter02 import rope_clock, rope_wavelengths
 from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
+from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
 from .controls import Control
 from .formula_explorer import formula
@@ -45,9 +46,11 @@ __all__ = [
     "formula",
     "frames",
     "gated_unit",
+    "head_sharing",
     "label",
     "loudspeakers",
     "marks",
+    "memories",
     "norm_walkthrough",
     "rc_params",
     "recorded",
