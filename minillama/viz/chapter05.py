@@ -75,12 +75,13 @@ def _sharing_marks(kv_heads: int, context: int, precision: str, batch: int) -> l
         shapes += [text(LEFT, y, words), text(376, y, value, text_anchor="end", font_weight="bold")]
 
     share = f"{marks.fixed(100 * kv_heads / heads, 1)} % of what 8 key/value heads would keep"
+    beside = f"the weights, to the same scale (cache / weights = {_ratio(kept / weights)})"
     scale = 372 / max(own, weights)
     shapes += [
         text(LEFT, 222, share, font_size=12),
         rect(LEFT, 228, own * scale, 14, "grid"),
         rect(LEFT, 228, kept * scale, 14, "blue"),
-        text(LEFT, 262, f"the weights, to the same scale (cache / weights = {_ratio(kept / weights)})", font_size=12),
+        text(LEFT, 262, beside, font_size=12),
         rect(LEFT, 268, weights * scale, 14, "orange"),
     ]
     described = (
