@@ -35,7 +35,7 @@ def words(explorer, state) -> list[str]:
         (25_165_824, "24.0 MiB"),
         (5 * 2**28, "1.25 GiB"),
         (3 * 2**40, "3.00 TiB"),
-        (2**52, "4096.00 TiB"),
+        (2**52, "4096.0 TiB"),
     ],
 )
 def test_amounts(n, shown):

@@ -19,7 +19,9 @@ def amount(n: int) -> str:
     if n < 1024:
         return f"{n} bytes"
     power = min(4, (n.bit_length() - 1) // 10)
-    return f"{marks.fixed(n / 1024**power, 1 if power < 3 else 2)} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
+    value = n / 1024**power
+    digits = 2 if power > 2 and value < 100 else 1
+    return f"{marks.fixed(value, digits)} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
 
 
 # -- heads that share ------------------------------------------------------------------------------------
@@ -73,12 +75,13 @@ def _sharing_marks(kv_heads: int, context: int, precision: str, batch: int) -> l
         shapes += [text(LEFT, y, words), text(376, y, value, text_anchor="end", font_weight="bold")]
 
     share = f"{marks.fixed(100 * kv_heads / heads, 1)} % of what 8 key/value heads would keep"
+    beside = f"the weights, to the same scale (cache / weights = {_ratio(kept / weights)})"
     scale = 372 / max(own, weights)
     shapes += [
         text(LEFT, 222, share, font_size=12),
         rect(LEFT, 228, own * scale, 14, "grid"),
         rect(LEFT, 228, kept * scale, 14, "blue"),
-        text(LEFT, 262, f"cache / weights = {_ratio(kept / weights)}", font_size=12),
+        text(LEFT, 262, beside, font_size=12),
         rect(LEFT, 268, weights * scale, 14, "orange"),
     ]
     described = (
@@ -126,7 +129,7 @@ PUBLISHED = {
 }
 HEADS = {"as published": "kv_heads", "one for each query head": "heads", "one for all": "one"}
 LOWEST, HIGHEST = 20, 40  # powers of two: 1 MiB to 1 TiB
-FROM, TO = 118, 296  # the axis in pixels
+FROM, TO = 118, 284  # the axis in pixels
 
 
 def published_config(name: str) -> MiniLLaMAConfig:

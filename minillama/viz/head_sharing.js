@@ -4,7 +4,7 @@ function amount(n, fixed) {
   if (n < 1024) return `${n} bytes`;
   let power = 0, value = n;
   while (value >= 1024 && power < 4) { value /= 1024; power += 1; }
-  return `${fixed(value, power < 3 ? 1 : 2)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+  return `${fixed(value, power > 2 && value < 100 ? 2 : 1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
 }
 function marks({ kv_heads, context, precision, batch }, { fixed, line, rect, text, title }) {
   const LEFT = 4, STEP = 47, BOX = 40, heads = 8, layers = 12, dim = 64;
@@ -57,7 +57,7 @@ function marks({ kv_heads, context, precision, batch }, { fixed, line, rect, tex
     text(LEFT, 222, share, "ink", small),
     rect(LEFT, 228, own * scale, 14, "grid"),
     rect(LEFT, 228, kept * scale, 14, "blue"),
-    text(LEFT, 262, `cache / weights = ${ratio(kept / weights)}`, "ink", small),
+    text(LEFT, 262, `the weights, to the same scale (cache / weights = ${ratio(kept / weights)})`, "ink", small),
     rect(LEFT, 268, weights * scale, 14, "orange"),
   );
   const described = `${name}. Cache of a token: ${amount(token, fixed)}; of ${many}: ${amount(kept, fixed)} in `

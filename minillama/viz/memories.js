@@ -4,10 +4,10 @@ function amount(n, fixed) {
   if (n < 1024) return `${n} bytes`;
   let power = 0, value = n;
   while (value >= 1024 && power < 4) { value /= 1024; power += 1; }
-  return `${fixed(value, power < 3 ? 1 : 2)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+  return `${fixed(value, power > 2 && value < 100 ? 2 : 1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
 }
 function marks({ context, heads, precision }, { fixed, circle, line, text, title }) {
-  const LOWEST = 20, HIGHEST = 40, FROM = 118, TO = 296;
+  const LOWEST = 20, HIGHEST = 40, FROM = 118, TO = 284;
   const size = { "float32": 4, "bfloat16": 2, "8 bits": 1 }[precision];
   const which = { "as published": "kv_heads", "one for each query head": "heads", "one for all": "one" }[heads];
   const at = (n) => FROM + (TO - FROM) * (Math.log2(n) - LOWEST) / (HIGHEST - LOWEST);
