@@ -13,10 +13,10 @@ import argparse
 import json
 import platform
 import statistics
-import time
 from pathlib import Path
 
 import torch
+from run import alternate
 from torch.nn import functional as F
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, generate
@@ -26,23 +26,6 @@ RESULT = Path(__file__).parent / "results" / "cache.json"
 CONFIG = MiniLLaMAConfig()
 PROMPT, NEW_TOKENS = 37, (16, 64, 128)
 H, D, LAYERS, CONTEXT = CONFIG.n_q_heads, CONFIG.head_dim, CONFIG.n_layers, CONFIG.max_seq_len
-
-
-def clock(fn) -> float:
-    start = time.perf_counter()
-    fn()
-    return time.perf_counter() - start
-
-
-def alternate(contestants: dict, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each contestant in each round; a round that is not counted comes first."""
-    for fn in contestants.values():
-        fn()
-    times = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, fn in contestants.items():
-            times[name].append(clock(fn))
-    return times
 
 
 def median_ratio(above: list[float], below: list[float]) -> float:

@@ -139,7 +139,7 @@ def run_train(args) -> int:
         raise FileNotFoundError(f"no directory {args.data}: run `python -m minillama prepare` first")
     tokenizer = Tokenizer.load(args.data / TOKENIZER)
     tokens = [data.open_tokens(args.data / name, tokenizer) for name in (TRAIN, VALIDATION)]
-    if args.run.exists() and not args.resume and (args.run / CHECKPOINT).exists():
+    if not args.resume and (args.run / CHECKPOINT).exists():
         raise FileExistsError(f"{args.run} already holds a run: add --resume, or choose another --run")
     rank, world, device = join(args.device)
     torch.manual_seed(settings.seed)

@@ -120,10 +120,11 @@ def accumulate(
     device = next(model.parameters()).device
     x, y = x[rank::world].to(device), y[rank::world].to(device)
     dtype, parts = PRECISIONS[settings.precision], settings.micro_batches
+    micro_batches = list(zip(x.chunk(parts), y.chunk(parts), strict=True))
     total = 0.0
-    for i, (xs, ys) in enumerate(zip(x.chunk(parts), y.chunk(parts), strict=True)):
+    for i, (xs, ys) in enumerate(micro_batches, start=1):
         share = (ys != -100).sum().item() / valid
-        last = i == len(x.chunk(parts)) - 1
+        last = i == len(micro_batches)
         with _sync(model, last), torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
             loss = cross_entropy(model(xs)[0], ys) * share
             (loss * world).backward()
