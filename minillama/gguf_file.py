@@ -1,8 +1,8 @@
 """What a GGUF file says about itself: fields, and where its tensors lie. No size is believed unseen.
 
-The layout is that of the GGUF specification (versions 2 and 3, little-endian): magic, version, two counts, the
-fields, an entry for each tensor, padding, the tensors' bytes. The reader in the library `gguf` makes several
-objects for every word of a vocabulary and takes seconds; this one does the same in a tenth of a second.
+The layout is that of the GGUF specification (versions 2 and 3, little-endian): magic, version, two counts,
+the fields, an entry for each tensor, padding, the tensors' bytes. The reader in the library `gguf` makes
+several objects for every word of a vocabulary and takes seconds; this one needs a tenth of a second.
 """
 
 import mmap
