@@ -165,6 +165,8 @@ def show(value, limit: int = 6) -> str:
         return format(value, ".4g")
     if isinstance(value, str):
         return repr(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes: {value[:16].hex(' ')}{' …' if len(value) > 16 else ''}"
     if isinstance(value, int | torch.dtype):
         return str(value)
     return f"something of type {type(value).__name__}"
