@@ -1,0 +1,106 @@
+"""Explorer of chapter 14: the 270 heads of SmolLM2 on one map, and each of them on a text that repeats."""
+
+from . import marks
+from .controls import Control
+from .explorer import as_json, read_asset
+from .formula_explorer import FormulaExplorer, formula
+from .results import recorded
+
+fixed, line, rect, text = marks.fixed, marks.line, marks.rect, marks.text
+
+LOOKS = {
+    "the first token": "first",
+    "the token before": "before",
+    "itself": "itself",
+    "what came next last time": "after_last_time",
+}
+_LEFT, _TOP, _PITCH = 22, 24, 11.8  # the map
+_CELL, _BELOW = 24, 218  # the triangle
+
+
+class _Map:
+    def __init__(self):
+        study = recorded("smollm2_faults")["heads"]
+        self.tokens = [token.strip() for token in study["text"]["tokens"]]
+        self.shares = study["percent"]
+        self.percent = study["text"]["percent"]
+
+    def marks(self, look: str, layer: int, head: int) -> list[dict]:
+        """The picture; head_map.js is its twin."""
+        table, count = self.shares[LOOKS[look]], len(self.tokens)
+        shapes, over = [text(0, 13, f"Weight on {look}, of 270 heads", font_weight="bold")], 0
+        for i, column in enumerate(table):
+            for j, share in enumerate(column):
+                x, y = _LEFT + _PITCH * i, _TOP + _PITCH * j
+                shapes.append(rect(x, y, 10.8, 10.8, "grid", fill_opacity=0.5))
+                if share >= 2:
+                    shapes.append(rect(x, y, 10.8, 10.8, "blue", fill_opacity=share / 100))
+                if share > 50:
+                    over += 1
+        x, y = _LEFT + _PITCH * (layer - 1), _TOP + _PITCH * (head - 1)
+        shapes.append(
+            rect(x - 1, y - 1, 12.8, 12.8, "ink", fill_opacity=0, stroke="vermillion", stroke_width=2.5)
+        )
+        for number in (1, 10, 20, 30):
+            at = _LEFT + _PITCH * (number - 1) + 5.4
+            shapes.append(text(at, 144, fixed(number, 0), "muted", text_anchor="middle", font_size=11))
+        shapes += [
+            text(320, 158, "layer", "muted", text_anchor="middle", font_size=11),
+            text(16, 34, "1", "muted", text_anchor="end", font_size=11),
+            text(16, 128, "9", "muted", text_anchor="end", font_size=11),
+            text(_LEFT, 158, "head: top to bottom", "muted", font_size=11),
+        ]
+        own = fixed(table[layer - 1][head - 1], 1)
+        summary = f"{over} of 270 heads put more than half there."
+        shapes += [
+            text(0, 180, f"Layer {layer}, head {head}: {own} %. {summary}"),
+            text(0, 204, "This head on a text that repeats itself, in percent:", font_weight="bold"),
+        ]
+        values, at = self.percent[layer - 1][head - 1], 0
+        for i in range(count):
+            for j in range(i + 1):
+                value = values[at]
+                at += 1
+                x, y = _CELL * j, _BELOW + _CELL * i
+                shapes.append(rect(x, y, _CELL - 2, _CELL - 2, "grid", fill_opacity=0.5))
+                if value >= 1:
+                    shapes.append(rect(x, y, _CELL - 2, _CELL - 2, "blue", fill_opacity=value / 100))
+                if value >= 10:
+                    ink = "paper" if value >= 55 else "ink"
+                    shapes.append(
+                        text(x + 11, y + 15, fixed(value, 0), ink, text_anchor="middle", font_size=10)
+                    )
+            shapes.append(
+                text(_CELL * (i + 1) + 3, _BELOW + _CELL * i + 15, self.tokens[i], font_weight="bold")
+            )
+        described = (
+            f"Weight on {look}: a map of 30 layers by 9 heads. {summary} "
+            f"Layer {layer}, head {head} puts {own} % there; below, its weights on a text of {count} tokens "
+            "in which the second half repeats the first."
+        )
+        return [marks.title(described), *shapes]
+
+
+def head_map() -> FormulaExplorer:
+    """All heads of SmolLM2-135M by what they look at, and one of them in full."""
+    heads = _Map()
+    data = as_json(
+        {
+            "tokens": heads.tokens,
+            "looks": LOOKS,
+            "shares": heads.shares,
+            "percent": heads.percent,
+        }
+    )
+    return formula(
+        heads.marks,
+        read_asset("head_map.js").replace("DATA", data),
+        [
+            Control("look", "Weight on", tuple(LOOKS), "the first token"),
+            Control("layer", "Layer", range(1, 31), 18),
+            Control("head", "Head", range(1, 10), 4),
+        ],
+        title="What the heads of SmolLM2 look at",
+        size=(380, 486),
+        name="head-map",
+    )
