@@ -3,7 +3,8 @@
     python experiments/smollm2_faults.py
 
 SmolLM2-135M-Instruct in this package's code, on the four speeches of smollm2_norms.py. For each fault: the
-loss in nats per token, and what the model writes after three prompts, taking the most likely token each time.
+loss in nats per token, how many of 16 capitals it names, and what it writes after three prompts, taking the
+most likely token each time.
 Then all 270 heads, on random tokens that are repeated and on one short text: which heads look at the first
 token, at the one before, at the one that followed last time.
 About eight minutes on one core; writes experiments/results/smollm2_faults.json.
@@ -31,7 +32,25 @@ from minillama.viz.results import record
 RESULT = Path(__file__).resolve().parent / "results" / "smollm2_faults.json"
 PROMPTS = ("The capital of France is", "If music be the food of love, play on", "Once upon a time")
 NEW = 16
-REPEATED = "play music, love food, play music, love food"
+CAPITALS = {
+    "France": "Paris",
+    "Italy": "Rome",
+    "Spain": "Madrid",
+    "Germany": "Berlin",
+    "Austria": "Vienna",
+    "Greece": "Athens",
+    "Poland": "Warsaw",
+    "Russia": "Moscow",
+    "Japan": "Tokyo",
+    "China": "Beijing",
+    "Egypt": "Cairo",
+    "Ireland": "Dublin",
+    "Norway": "Oslo",
+    "Sweden": "Stockholm",
+    "Cuba": "Havana",
+    "Peru": "Lima",
+}
+REPEATED = " play music, love food, play music, love food"
 RANDOM_LENGTH, RANDOM_TEXTS = 32, 4
 
 # What stands in wq and wk instead of the regrouped rows; `w` are the rows as the file has them.
@@ -119,6 +138,16 @@ def written(model, tokenizer) -> dict:
     return out
 
 
+def capitals(model, tokenizer) -> int:
+    """How many of the 16 stand at once behind "The capital of … is"."""
+    right = 0
+    for country, capital in CAPITALS.items():
+        ids = torch.tensor([tokenizer.encode(f"The capital of {country} is")])
+        out = generate(model, ids, 3, temperature=0)[0, ids.shape[1] :]
+        right += tokenizer.decode(out).startswith(f" {capital}")
+    return right
+
+
 def maps(model, ids) -> torch.Tensor:
     """The weights of all heads, (L, H, T, T)."""
     seen = []
@@ -184,6 +213,14 @@ def head_study(model, tokenizer, texts) -> dict:
     }
 
 
+def judge(model, tokenizer, texts) -> dict:
+    return {
+        "loss": loss(model, texts),
+        "capitals": capitals(model, tokenizer),
+        "writes": written(model, tokenizer),
+    }
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -201,14 +238,14 @@ def main() -> None:
         for block, (q, k) in zip(model.layers, as_stored, strict=True):
             block.attn.wq.weight.copy_(for_q(q))
             block.attn.wk.weight.copy_(for_k(k))
-        rows[name] = {"loss": loss(model, texts), "writes": written(model, tokenizer)}
+        rows[name] = judge(model, tokenizer, texts)
         print(name, rows[name], flush=True)
     for block, (q, k) in zip(model.layers, as_stored, strict=True):
         block.attn.wq.weight.copy_(regrouped(q, 9))
         block.attn.wk.weight.copy_(regrouped(k, 3))
     tables = model.cos.clone(), model.sin.clone()
     model.cos.fill_(1.0), model.sin.zero_()
-    rows["no rotation"] = {"loss": loss(model, texts), "writes": written(model, tokenizer)}
+    rows["no rotation"] = judge(model, tokenizer, texts)
     model.cos.copy_(tables[0]), model.sin.copy_(tables[1])
 
     masks = {}
@@ -220,9 +257,10 @@ def main() -> None:
     assert whole == rows["as loaded"]["loss"]
 
     result = {
-        "study": "SmolLM2-135M-Instruct (Q4_1, expanded), one fault at a time, on four speeches of Shakespeare",
+        "study": "SmolLM2-135M-Instruct (Q4_1, expanded), one fault at a time, on four speeches",
         "tokens": sum(ids.shape[1] for ids in texts),
         "new_tokens": NEW,
+        "countries": len(CAPITALS),
         "rows": rows,
         "masks": masks,
         "heads": heads,

@@ -369,6 +369,8 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
         value = fields.get(f"llama.{name}", default)
         if value is None:
             raise ValueError(f"the GGUF file lacks llama.{name}")
+        if type(value) not in (int, float) or value <= 0:
+            raise ValueError(f"llama.{name} = {value!r} is not supported, only one number > 0")
         # float32 in the file: 1e-5 arrives as 9.99999974e-06
         return float(str(np.float32(value))) if isinstance(value, float) else value
 
@@ -400,21 +402,31 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
 
 
 def _tokenizer_from_gguf(fields: dict) -> Tokenizer:
-    def read(name):
-        if f"tokenizer.ggml.{name}" not in fields:
+    def read(name, kind):
+        value = fields.get(f"tokenizer.ggml.{name}")
+        if value is None:
             raise ValueError(f"the GGUF file lacks tokenizer.ggml.{name}")
-        return fields[f"tokenizer.ggml.{name}"]
+        if type(value) is not kind:
+            raise ValueError(f"tokenizer.ggml.{name} must be {kind.__name__}, not {type(value).__name__}")
+        return value
 
-    if read("model") != "gpt2":
-        raise ValueError(f"tokenizer.ggml.model = {read('model')!r} is not supported, only 'gpt2'")
-    tokens = read("tokens")
-    special = [token for token, kind in zip(tokens, read("token_type"), strict=True) if kind in (3, 4)]
+    if read("model", str) != "gpt2":
+        raise ValueError(
+            f"tokenizer.ggml.model = {fields['tokenizer.ggml.model']!r} is not supported, only 'gpt2'"
+        )
+    tokens, types, eos = read("tokens", list), read("token_type", list), read("eos_token_id", int)
+    if len(types) != len(tokens) or not 0 <= eos < len(tokens):
+        raise ValueError(
+            f"the tokenizer has {len(tokens)} tokens and {len(types)} token types, and ends texts with {eos}"
+        )
     return Tokenizer(
         tokens,
-        read("merges"),
-        special_tokens=special,  # 3: control, 4: defined by the user
-        eos=tokens[read("eos_token_id")],
-        pre_tokenizer=read("pre"),
+        read("merges", list),
+        special_tokens=[
+            token for token, kind in zip(tokens, types, strict=True) if kind in (3, 4)
+        ],  # 3: control, 4: defined by the user
+        eos=tokens[eos],
+        pre_tokenizer=read("pre", str),
     )
 
 
