@@ -97,8 +97,8 @@ def head_map() -> FormulaExplorer:
         read_asset("head_map.js").replace("DATA", data),
         [
             Control("look", "Weight on", tuple(LOOKS), "the first token"),
-            Control("layer", "Layer", range(1, 31), 18),
-            Control("head", "Head", range(1, 10), 4),
+            Control("layer", "Layer", range(1, 31), 19),
+            Control("head", "Head", range(1, 10), 7),
         ],
         title="What the heads of SmolLM2 look at",
         size=(380, 486),
