@@ -50,7 +50,7 @@ CAPITALS = {
     "Cuba": "Havana",
     "Peru": "Lima",
 }
-REPEATED = " play music, love food, play music, love food"
+REPEATED = " play food music love sea king" * 2
 RANDOM_LENGTH, RANDOM_TEXTS = 32, 4
 
 # What stands in wq and wk instead of the regrouped rows; `w` are the rows as the file has them.

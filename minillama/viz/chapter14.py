@@ -15,7 +15,7 @@ LOOKS = {
     "what came next last time": "after_last_time",
 }
 _LEFT, _TOP, _PITCH = 22, 24, 11.8  # the map
-_CELL, _BELOW = 24, 218  # the triangle
+_CELL, _BELOW = 24, 234  # the triangle
 
 
 class _Map:
@@ -28,7 +28,7 @@ class _Map:
     def marks(self, look: str, layer: int, head: int) -> list[dict]:
         """The picture; head_map.js is its twin."""
         table, count = self.shares[LOOKS[look]], len(self.tokens)
-        shapes, over = [text(0, 13, f"Weight on {look}, of 270 heads", font_weight="bold")], 0
+        shapes, over = [text(0, 13, f"Weight on {look}, 270 heads", font_weight="bold")], 0
         for i, column in enumerate(table):
             for j, share in enumerate(column):
                 x, y = _LEFT + _PITCH * i, _TOP + _PITCH * j
@@ -53,8 +53,9 @@ class _Map:
         own = fixed(table[layer - 1][head - 1], 1)
         summary = f"{over} of 270 heads put more than half there."
         shapes += [
-            text(0, 180, f"Layer {layer}, head {head}: {own} %. {summary}"),
-            text(0, 204, "This head on a text that repeats itself, in percent:", font_weight="bold"),
+            text(0, 180, summary),
+            text(0, 198, f"Layer {layer}, head {head}: {own} %."),
+            text(0, 222, "The same head on a text that repeats itself, in percent:", font_weight="bold"),
         ]
         values, at = self.percent[layer - 1][head - 1], 0
         for i in range(count):
@@ -96,11 +97,11 @@ def head_map() -> FormulaExplorer:
         heads.marks,
         read_asset("head_map.js").replace("DATA", data),
         [
-            Control("look", "Weight on", tuple(LOOKS), "the first token"),
+            Control("look", "Target", tuple(LOOKS), "the first token"),
             Control("layer", "Layer", range(1, 31), 19),
             Control("head", "Head", range(1, 10), 7),
         ],
         title="What the heads of SmolLM2 look at",
-        size=(380, 486),
+        size=(380, 524),
         name="head-map",
     )

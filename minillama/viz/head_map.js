@@ -1,9 +1,9 @@
 // The twin of _Map.marks in chapter14.py.
 const data = DATA;
-const LEFT = 22, TOP = 24, PITCH = 11.8, CELL = 24, BELOW = 218;
+const LEFT = 22, TOP = 24, PITCH = 11.8, CELL = 24, BELOW = 234;
 function marks({ look, layer, head }, { fixed, rect, text, title }) {
   const table = data.shares[data.looks[look]], count = data.tokens.length;
-  const shapes = [text(0, 13, `Weight on ${look}, of 270 heads`, "ink", { "font-weight": "bold" })];
+  const shapes = [text(0, 13, `Weight on ${look}, 270 heads`, "ink", { "font-weight": "bold" })];
   let over = 0;
   table.forEach((column, i) => column.forEach((share, j) => {
     const x = LEFT + PITCH * i, y = TOP + PITCH * j;
@@ -25,8 +25,9 @@ function marks({ look, layer, head }, { fixed, rect, text, title }) {
   const own = fixed(table[layer - 1][head - 1], 1);
   const summary = `${over} of 270 heads put more than half there.`;
   shapes.push(
-    text(0, 180, `Layer ${layer}, head ${head}: ${own} %. ${summary}`),
-    text(0, 204, "This head on a text that repeats itself, in percent:", "ink", { "font-weight": "bold" }));
+    text(0, 180, summary),
+    text(0, 198, `Layer ${layer}, head ${head}: ${own} %.`),
+    text(0, 222, "The same head on a text that repeats itself, in percent:", "ink", { "font-weight": "bold" }));
   const values = data.percent[layer - 1][head - 1];
   let at = 0;
   for (let i = 0; i < count; i += 1) {
