@@ -55,7 +55,7 @@ class _Map:
         shapes += [
             text(0, 180, summary),
             text(0, 198, f"Layer {layer}, head {head}: {own} %."),
-            text(0, 222, "The same head on a text that repeats itself, in percent:", font_weight="bold"),
+            text(0, 222, "The same head on words read twice, in percent:", font_weight="bold"),
         ]
         values, at = self.percent[layer - 1][head - 1], 0
         for i in range(count):

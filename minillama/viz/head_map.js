@@ -27,7 +27,7 @@ function marks({ look, layer, head }, { fixed, rect, text, title }) {
   shapes.push(
     text(0, 180, summary),
     text(0, 198, `Layer ${layer}, head ${head}: ${own} %.`),
-    text(0, 222, "The same head on a text that repeats itself, in percent:", "ink", { "font-weight": "bold" }));
+    text(0, 222, "The same head on words read twice, in percent:", "ink", { "font-weight": "bold" }));
   const values = data.percent[layer - 1][head - 1];
   let at = 0;
   for (let i = 0; i < count; i += 1) {
