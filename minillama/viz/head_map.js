@@ -1,27 +1,33 @@
 // The twin of _Map.marks in chapter14.py.
 const data = DATA;
-const LEFT = 22, TOP = 24, PITCH = 11.8, CELL = 24, BELOW = 234;
-function marks({ look, layer, head }, { fixed, rect, text, title }) {
+const LEFT = 18, TOP = 24, PITCH = 12, CELL = 24, BELOW = 234;
+const SHADES = [[-1, 101, 0], [2, 20, 0.14], [20, 40, 0.34], [40, 60, 0.54], [60, 80, 0.77], [80, 101, 1]];
+function marks({ look, layer, head }, { fixed, line, rect, text, title }) {
   const table = data.shares[data.looks[look]], count = data.tokens.length;
   const shapes = [text(0, 13, `Weight on ${look}, 270 heads`, "ink", { "font-weight": "bold" })];
   let over = 0;
-  table.forEach((column, i) => column.forEach((share, j) => {
-    const x = LEFT + PITCH * i, y = TOP + PITCH * j;
-    shapes.push(rect(x, y, 10.8, 10.8, "grid", { "fill-opacity": 0.5 }));
-    if (share >= 2) shapes.push(rect(x, y, 10.8, 10.8, "blue", { "fill-opacity": share / 100 }));
-    if (share > 50) over += 1;
-  }));
-  shapes.push(rect(LEFT + PITCH * (layer - 1) - 1, TOP + PITCH * (head - 1) - 1, 12.8, 12.8, "ink",
+  for (let j = 0; j < 9; j += 1) {
+    const row = table.map((column) => column[j]), y = TOP + PITCH * j + 5.5;
+    over += row.filter((share) => share > 50).length;
+    for (const [low, high, opacity] of SHADES) {
+      const cells = row.map((share) => low <= share && share < high);
+      if (!cells.includes(true)) continue;
+      shapes.push(line(LEFT, y, LEFT + 30 * PITCH, y, opacity ? "blue" : "grid", {
+        "stroke-width": 11, "stroke-opacity": opacity || 0.5,
+        "stroke-dasharray": cells.map((there) => there ? "11 1" : "0 12").join(" ") }));
+    }
+  }
+  shapes.push(rect(LEFT + PITCH * (layer - 1) - 1, TOP + PITCH * (head - 1) - 1, 13, 13, "ink",
     { "fill-opacity": 0, stroke: "vermillion", "stroke-width": 2.5 }));
   const small = (anchor) => ({ "text-anchor": anchor, "font-size": 11 });
   for (const number of [1, 10, 20, 30]) {
-    shapes.push(text(LEFT + PITCH * (number - 1) + 5.4, 144, fixed(number, 0), "muted", small("middle")));
+    shapes.push(text(LEFT + PITCH * (number - 1) + 5.5, 146, fixed(number, 0), "muted", small("middle")));
   }
   shapes.push(
-    text(320, 158, "layer", "muted", small("middle")),
-    text(16, 34, "1", "muted", small("end")),
-    text(16, 128, "9", "muted", small("end")),
-    text(LEFT, 158, "head: top to bottom", "muted", { "font-size": 11 }));
+    text(320, 160, "layer", "muted", small("middle")),
+    text(13, 34, "1", "muted", small("end")),
+    text(13, 130, "9", "muted", small("end")),
+    text(LEFT, 160, "head: top to bottom", "muted", { "font-size": 11 }));
   const own = fixed(table[layer - 1][head - 1], 1);
   const summary = `${over} of 270 heads put more than half there.`;
   shapes.push(
@@ -31,17 +37,19 @@ function marks({ look, layer, head }, { fixed, rect, text, title }) {
   const values = data.percent[layer - 1][head - 1];
   let at = 0;
   for (let i = 0; i < count; i += 1) {
+    const y = BELOW + CELL * i;
+    shapes.push(line(0, y + 11, CELL * (i + 1), y + 11, "grid",
+      { "stroke-width": 22, "stroke-opacity": 0.5, "stroke-dasharray": "22 2" }));
     for (let j = 0; j <= i; j += 1) {
-      const value = values[at], x = CELL * j, y = BELOW + CELL * i;
+      const value = values[at], x = CELL * j;
       at += 1;
-      shapes.push(rect(x, y, CELL - 2, CELL - 2, "grid", { "fill-opacity": 0.5 }));
       if (value >= 1) shapes.push(rect(x, y, CELL - 2, CELL - 2, "blue", { "fill-opacity": value / 100 }));
       if (value >= 10) {
         const ink = value >= 55 ? "paper" : "ink";
         shapes.push(text(x + 11, y + 15, fixed(value, 0), ink, { "text-anchor": "middle", "font-size": 10 }));
       }
     }
-    shapes.push(text(CELL * (i + 1) + 3, BELOW + CELL * i + 15, data.tokens[i], "ink", { "font-weight": "bold" }));
+    shapes.push(text(CELL * (i + 1) + 3, y + 15, data.tokens[i], "ink", { "font-weight": "bold" }));
   }
   const described = `Weight on ${look}: a map of 30 layers by 9 heads. ${summary} `
     + `Layer ${layer}, head ${head} puts ${own} % there; below, its weights on a text of ${count} tokens `
