@@ -15,14 +15,9 @@ LOOKS = {
     "what came next last time": "after_last_time",
 }
 _LEFT, _TOP, _PITCH = 18, 24, 12  # the map
-_SHADES = (
-    (2, 20, 0.14),
-    (20, 40, 0.34),
-    (40, 60, 0.54),
-    (60, 80, 0.77),
-    (80, 101, 1),
-)  # from, below, opacity
+_SHADES = ((10, 30, 0.2), (30, 50, 0.5), (50, 100, 1))  # over, up to, opacity
 _CELL, _BELOW = 24, 234  # the triangle
+SHOWN = 15  # percent
 
 
 class _Map:
@@ -36,27 +31,17 @@ class _Map:
         """The picture; head_map.js is its twin."""
         table, count = self.shares[LOOKS[look]], len(self.tokens)
         shapes, over = [text(0, 13, f"Weight on {look}, 270 heads", font_weight="bold")], 0
-        # A row of the map is a few dashed lines, one a shade: 30 cells in one mark.
+        shapes.append(rect(_LEFT, _TOP, 30 * _PITCH - 1, 9 * _PITCH - 1, "grid", fill_opacity=0.5))
+        # A row of the map is a dashed line for each shade: few marks, whatever the number of heads.
         for j in range(9):
             row, y = [column[j] for column in table], _TOP + _PITCH * j + 5.5
             over += sum(share > 50 for share in row)
-            for low, high, opacity in ((-1, 101, 0), *_SHADES):
-                cells = [low <= share < high for share in row]
+            for low, high, opacity in _SHADES:
+                cells = [low < share <= high for share in row]
                 if any(cells):
                     dashes = " ".join("11 1" if there else "0 12" for there in cells)
-                    color, opacity = ("blue", opacity) if opacity else ("grid", 0.5)
-                    shapes.append(
-                        line(
-                            _LEFT,
-                            y,
-                            _LEFT + 30 * _PITCH,
-                            y,
-                            color,
-                            stroke_width=11,
-                            stroke_opacity=opacity,
-                            stroke_dasharray=dashes,
-                        )
-                    )
+                    style = dict(stroke_width=11, stroke_opacity=opacity, stroke_dasharray=dashes)
+                    shapes.append(line(_LEFT, y, _LEFT + 30 * _PITCH, y, "blue", **style))
         x, y = _LEFT + _PITCH * (layer - 1), _TOP + _PITCH * (head - 1)
         shapes.append(
             rect(x - 1, y - 1, 13, 13, "ink", fill_opacity=0, stroke="vermillion", stroke_width=2.5)
@@ -75,35 +60,27 @@ class _Map:
         shapes += [
             text(0, 180, summary),
             text(0, 198, f"Layer {layer}, head {head}: {own} %."),
-            text(0, 222, "The same head on words read twice, in percent:", font_weight="bold"),
+            text(0, 222, f"The same head on words read twice, from {SHOWN} % up:", font_weight="bold"),
         ]
         values, at = self.percent[layer - 1][head - 1], 0
+        corners = [(_CELL * ((k + 1) // 2), _BELOW + _CELL * (k // 2)) for k in range(1, 2 * count + 1)]
+        shapes.append(
+            marks.polyline(
+                [(0, _BELOW), *corners, (0, _BELOW + _CELL * count), (0, _BELOW)], "muted", stroke_width=0.5
+            )
+        )
         for i in range(count):
             y = _BELOW + _CELL * i
-            shapes.append(
-                line(
-                    0,
-                    y + 11,
-                    _CELL * (i + 1),
-                    y + 11,
-                    "grid",
-                    stroke_width=22,
-                    stroke_opacity=0.5,
-                    stroke_dasharray="22 2",
-                )
-            )
             for j in range(i + 1):
                 value = values[at]
                 at += 1
-                x = _CELL * j
-                if value >= 1:
-                    shapes.append(rect(x, y, _CELL - 2, _CELL - 2, "blue", fill_opacity=value / 100))
-                if value >= 10:
-                    ink = "paper" if value >= 55 else "ink"
-                    shapes.append(
-                        text(x + 11, y + 15, fixed(value, 0), ink, text_anchor="middle", font_size=10)
-                    )
-            shapes.append(text(_CELL * (i + 1) + 3, y + 15, self.tokens[i], font_weight="bold"))
+                if value >= SHOWN:
+                    x, ink = _CELL * j + 1, "paper" if value >= 55 else "ink"
+                    shapes += [
+                        rect(x, y + 1, _CELL - 2, _CELL - 2, "blue", fill_opacity=value / 100),
+                        text(x + 11, y + 16, fixed(value, 0), ink, text_anchor="middle", font_size=10),
+                    ]
+            shapes.append(text(_CELL * (i + 1) + 4, y + 16, self.tokens[i], font_weight="bold"))
         described = (
             f"Weight on {look}: a map of 30 layers by 9 heads. {summary} "
             f"Layer {layer}, head {head} puts {own} % there; below, its weights on a text of {count} tokens "

@@ -1,19 +1,19 @@
 // The twin of _Map.marks in chapter14.py.
 const data = DATA;
 const LEFT = 18, TOP = 24, PITCH = 12, CELL = 24, BELOW = 234;
-const SHADES = [[-1, 101, 0], [2, 20, 0.14], [20, 40, 0.34], [40, 60, 0.54], [60, 80, 0.77], [80, 101, 1]];
-function marks({ look, layer, head }, { fixed, line, rect, text, title }) {
+const SHADES = [[10, 30, 0.2], [30, 50, 0.5], [50, 100, 1]], SHOWN = 15;
+function marks({ look, layer, head }, { fixed, line, polyline, rect, text, title }) {
   const table = data.shares[data.looks[look]], count = data.tokens.length;
   const shapes = [text(0, 13, `Weight on ${look}, 270 heads`, "ink", { "font-weight": "bold" })];
   let over = 0;
+  shapes.push(rect(LEFT, TOP, 30 * PITCH - 1, 9 * PITCH - 1, "grid", { "fill-opacity": 0.5 }));
   for (let j = 0; j < 9; j += 1) {
     const row = table.map((column) => column[j]), y = TOP + PITCH * j + 5.5;
     over += row.filter((share) => share > 50).length;
     for (const [low, high, opacity] of SHADES) {
-      const cells = row.map((share) => low <= share && share < high);
+      const cells = row.map((share) => low < share && share <= high);
       if (!cells.includes(true)) continue;
-      shapes.push(line(LEFT, y, LEFT + 30 * PITCH, y, opacity ? "blue" : "grid", {
-        "stroke-width": 11, "stroke-opacity": opacity || 0.5,
+      shapes.push(line(LEFT, y, LEFT + 30 * PITCH, y, "blue", { "stroke-width": 11, "stroke-opacity": opacity,
         "stroke-dasharray": cells.map((there) => there ? "11 1" : "0 12").join(" ") }));
     }
   }
@@ -33,23 +33,27 @@ function marks({ look, layer, head }, { fixed, line, rect, text, title }) {
   shapes.push(
     text(0, 180, summary),
     text(0, 198, `Layer ${layer}, head ${head}: ${own} %.`),
-    text(0, 222, "The same head on words read twice, in percent:", "ink", { "font-weight": "bold" }));
+    text(0, 222, `The same head on words read twice, from ${SHOWN} % up:`, "ink", { "font-weight": "bold" }));
   const values = data.percent[layer - 1][head - 1];
   let at = 0;
+  const stairs = [[0, BELOW]];
+  for (let k = 1; k <= 2 * count; k += 1) {
+    stairs.push([CELL * Math.floor((k + 1) / 2), BELOW + CELL * Math.floor(k / 2)]);
+  }
+  stairs.push([0, BELOW + CELL * count], [0, BELOW]);
+  shapes.push(polyline(stairs, "muted", { "stroke-width": 0.5 }));
   for (let i = 0; i < count; i += 1) {
     const y = BELOW + CELL * i;
-    shapes.push(line(0, y + 11, CELL * (i + 1), y + 11, "grid",
-      { "stroke-width": 22, "stroke-opacity": 0.5, "stroke-dasharray": "22 2" }));
     for (let j = 0; j <= i; j += 1) {
-      const value = values[at], x = CELL * j;
+      const value = values[at];
       at += 1;
-      if (value >= 1) shapes.push(rect(x, y, CELL - 2, CELL - 2, "blue", { "fill-opacity": value / 100 }));
-      if (value >= 10) {
-        const ink = value >= 55 ? "paper" : "ink";
-        shapes.push(text(x + 11, y + 15, fixed(value, 0), ink, { "text-anchor": "middle", "font-size": 10 }));
-      }
+      if (value < SHOWN) continue;
+      const x = CELL * j + 1, ink = value >= 55 ? "paper" : "ink";
+      shapes.push(
+        rect(x, y + 1, CELL - 2, CELL - 2, "blue", { "fill-opacity": value / 100 }),
+        text(x + 11, y + 16, fixed(value, 0), ink, { "text-anchor": "middle", "font-size": 10 }));
     }
-    shapes.push(text(CELL * (i + 1) + 3, y + 15, data.tokens[i], "ink", { "font-weight": "bold" }));
+    shapes.push(text(CELL * (i + 1) + 4, y + 16, data.tokens[i], "ink", { "font-weight": "bold" }));
   }
   const described = `Weight on ${look}: a map of 30 layers by 9 heads. ${summary} `
     + `Layer ${layer}, head ${head} puts ${own} % there; below, its weights on a text of ${count} tokens `
