@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, residuals, rmsnorm, rope, swiglu
+from . import assembly, attention, gqa, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,6 +9,7 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
     "gqa",
