@@ -25,7 +25,7 @@ function marks(values, { fixed, rect, text, title }) {
   const scores = 2 * layers * h * d * (tokens + 1);
   const flops = 2 * (attention + ffn + v * c) + scores;
   const kinds = [
-    [tied ? "embedding = head" : "embedding and head", words, "orange"],
+    [tied ? "embedding = head" : "embedding, head", words, "orange"],
     ["attention", attention, "blue"],
     ["feed-forward", ffn, "sky"],
   ];
@@ -52,12 +52,12 @@ function marks(values, { fixed, rect, text, title }) {
     });
   };
   const legend = (top, notes, rows) => notes.forEach((note, i) => {
-    const y = top + 17 * Math.floor(i / 2), x = 188 * (i % 2);
+    const y = top + 17 * Math.floor(i / 2), x = 200 * (i % 2);
     shapes.push(rect(4 + x, y - 10, 11, 11, rows[i][2]), text(20 + x, y, note));
   });
   const kept = bar(58, "Parameters", grouped(total), kinds, total);
   legend(99, kept, kinds);
-  shapes.push(text(208, 116, `norms ${fixed(100 * norms / total, 3)} %`, "muted"));
+  shapes.push(text(220, 116, `norms ${fixed(100 * norms / total, 3)} %`, "muted"));
   const spent = bar(148, `FLOPs a token, text of ${grouped(tokens)}`, countText(flops, fixed), work, flops);
   legend(189, spent, work);
   const beyond = even < 1 ? "Scores outgrow the feed-forward from the start."

@@ -56,7 +56,7 @@ def _bill_marks(**state) -> list[dict]:
     parts = count_parameters(config)
     flops = flops_per_token(config, tokens)
     words = parts["token_embeddings"] + parts["lm_head"]
-    vocabulary = "embedding = head" if config.tie_word_embeddings else "embedding and head"
+    vocabulary = "embedding = head" if config.tie_word_embeddings else "embedding, head"
     kinds = (
         (vocabulary, words, "orange"),
         ("attention", parts["attention"], "blue"),
@@ -92,13 +92,13 @@ def _bill_marks(**state) -> list[dict]:
     shapes += found
     for i, (note, (_, _, color)) in enumerate(zip(kept, kinds, strict=True)):
         y = 99 + 17 * (i // 2)
-        shapes += [rect(4 + 188 * (i % 2), y - 10, 11, 11, color), text(20 + 188 * (i % 2), y, note)]
-    shapes.append(text(208, 116, f"norms {fixed(100 * parts['norms'] / parts['total'], 3)} %", "muted"))
+        shapes += [rect(4 + 200 * (i % 2), y - 10, 11, 11, color), text(20 + 200 * (i % 2), y, note)]
+    shapes.append(text(220, 116, f"norms {fixed(100 * parts['norms'] / parts['total'], 3)} %", "muted"))
     found, spent = bar(148, f"FLOPs a token, text of {tokens:,}", count_text(flops), work, flops)
     shapes += found
     for i, (note, (_, _, color)) in enumerate(zip(spent, work, strict=True)):
         y = 189 + 17 * (i // 2)
-        shapes += [rect(4 + 188 * (i % 2), y - 10, 11, 11, color), text(20 + 188 * (i % 2), y, note)]
+        shapes += [rect(4 + 200 * (i % 2), y - 10, 11, 11, color), text(20 + 200 * (i % 2), y, note)]
     beyond = f"Scores outgrow the feed-forward beyond {even:,} tokens."
     if even < 1:
         beyond = "Scores outgrow the feed-forward from the start."
