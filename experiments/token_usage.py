@@ -205,6 +205,13 @@ def smollm2() -> dict:
             [tokenizer.token_bytes(i).decode("utf-8", "replace"), round(cosine[i].item(), 3)] for i in ids
         ]
 
+    words = [tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)]
+
+    def longer(i: int) -> str | None:
+        """The shortest other token that begins like this one."""
+        found = [word for word in words if word.startswith(words[i]) and word != words[i]]
+        return min(found, key=lambda word: (len(word), word)).decode("utf-8", "replace") if found else None
+
     return {
         "vocab_size": tokenizer.vocab_size,
         "untrained": UNTRAINED,
@@ -212,7 +219,7 @@ def smollm2() -> dict:
         "median_cosine": round(cosine.median().item(), 3),
         "histogram": [int(n) for n in np.histogram(cosine.numpy(), bins=50, range=(0, 1.0001))[0]],
         "near": shown(near),
-        "next": shown(stages),
+        "next": [[*row, longer(i)] for row, i in zip(shown(stages), stages, strict=True)],
         "ranks_near": ranks(near),
         "spoken": [tokenizer.token_bytes(i).decode() for i in spoken],
         "ranks_spoken": ranks(spoken),
