@@ -54,7 +54,8 @@ def study(folder: Path) -> None:
         if line["step"] in (*SAMPLED, settings.steps):
             samples[line["step"]] = sample(model, tokenizer)
 
-    train(model, *tokens, folder / "run", settings, on_step=watch)
+    if not train(model, *tokens, folder / "run", settings, on_step=watch):
+        raise SystemExit("stopped: nothing is recorded")
     save_pretrained(model.bfloat16(), folder / "model")
     rounded = from_pretrained(folder / "model")
     result = {
