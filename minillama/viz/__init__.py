@@ -11,7 +11,7 @@ from .chapter11 import token_growth
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
-from .results import recorded
+from .results import recorded, recorded_folder
 from .style import (
     BLUE,
     FIGURE_SIZE,
@@ -55,6 +55,7 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "recorded_folder",
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
