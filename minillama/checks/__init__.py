@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import assembly, attention, gqa, residuals, rmsnorm, rope, swiglu
+from . import assembly, attention, data, gqa, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -12,6 +12,7 @@ __all__ = [
     "assembly",
     "attention",
     "choice",
+    "data",
     "gqa",
     "residuals",
     "rmsnorm",
