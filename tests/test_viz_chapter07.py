@@ -47,6 +47,11 @@ def test_every_state_is_accounted_for(bill):
         assert amount(int(accounting.training_bytes(config)["total"])) in shown
 
 
+def test_a_single_layer_is_no_layers(bill):
+    shown = words(bill, bill.start | {"layers": 1})
+    assert any(text.startswith("1 layer, C 512") for text in shown)
+
+
 def test_bars_are_filled_and_stay_in_the_picture(bill):
     for state in states(bill, 60):
         bars = [mark for mark in bill.marks(**state) if mark["kind"] == "rect" and mark["height"] == 16]

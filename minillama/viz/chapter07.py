@@ -72,7 +72,8 @@ def _bill_marks(**state) -> list[dict]:
     weights, cache = parts["total"] * size, kv_cache_bytes(config, 1, tokens, size)
     training = int(training_bytes(config)["total"])
     bold, end = {"font_weight": "bold"}, {"text_anchor": "end"}
-    sizes = f"{config.n_layers} layers, C {c:,}, heads {h} : {g} of {d}"
+    plural = "" if config.n_layers == 1 else "s"
+    sizes = f"{config.n_layers} layer{plural}, C {c:,}, heads {h} : {g} of {d}"
     shapes = [
         text(4, 14, sizes, **bold),
         text(4, 31, f"d_ffn {config.d_ffn:,}, V {config.vocab_size:,}", **bold),
