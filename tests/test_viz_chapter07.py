@@ -31,7 +31,7 @@ def test_it_starts_as_the_books_model(bill):
     assert chapter07.sizes_of(bill.start) == MiniLLaMAConfig()
     shown = words(bill, bill.start)
     assert {"35,926,528", "97.0 M", "137.0 MiB", "24.0 MiB", "548.2 MiB"} <= set(shown)
-    assert "Scores outgrow the feed-forward beyond 4,223 tokens." in shown
+    assert "Scores outgrow feed-forward beyond 4,223 tokens." in shown
 
 
 def test_every_state_is_accounted_for(bill):

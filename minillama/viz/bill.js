@@ -60,8 +60,8 @@ function marks(values, { fixed, rect, text, title }) {
   shapes.push(text(220, 116, `norms ${fixed(100 * norms / total, 3)} %`, "muted"));
   const spent = bar(148, `FLOPs a token, text of ${grouped(tokens)}`, countText(flops, fixed), work, flops);
   legend(189, spent, work);
-  const beyond = even < 1 ? "Scores outgrow the feed-forward from the start."
-    : `Scores outgrow the feed-forward beyond ${grouped(even)} tokens.`;
+  const beyond = even < 1 ? "Scores outgrow feed-forward from the start."
+    : `Scores outgrow feed-forward beyond ${grouped(even)} tokens.`;
   shapes.push(text(4, 228, beyond));
   const widest = Math.max(weights, cache, training);
   [

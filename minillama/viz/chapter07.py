@@ -100,9 +100,9 @@ def _bill_marks(**state) -> list[dict]:
     for i, (note, (_, _, color)) in enumerate(zip(spent, work, strict=True)):
         y = 189 + 17 * (i // 2)
         shapes += [rect(4 + 200 * (i % 2), y - 10, 11, 11, color), text(20 + 200 * (i % 2), y, note)]
-    beyond = f"Scores outgrow the feed-forward beyond {even:,} tokens."
+    beyond = f"Scores outgrow feed-forward beyond {even:,} tokens."
     if even < 1:
-        beyond = "Scores outgrow the feed-forward from the start."
+        beyond = "Scores outgrow feed-forward from the start."
     shapes.append(text(4, 228, beyond))
     widest = max(weights, cache, training)
     rows = (
