@@ -7,6 +7,7 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter09 import einsum_letters
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -43,6 +44,7 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "Control",
+    "einsum_letters",
     "formula",
     "frames",
     "gated_unit",
