@@ -16,6 +16,10 @@ NUMBER = {check: number for number, check in enumerate(INPUTS, 1)}
 # -- right answers ---------------------------------------------------------------------------------------
 
 
+def flat(chunks):
+    return [z for chunk in chunks for z in chunk]
+
+
 def corpus(documents):
     return sum(x * n for x, n, _ in documents) / math.log(2) / sum(b for *_, b in documents)
 
@@ -63,13 +67,13 @@ def in_chunks(chunks, target):
 
 
 def as_one(chunks, target):
-    z = torch.tensor(sum(chunks, []), dtype=torch.float64)
+    z = torch.tensor(flat(chunks), dtype=torch.float64)
     return z.logsumexp(0) - z[target]
 
 
 def merged(chunks, target):
     lse = torch.stack([torch.tensor(c).logsumexp(0) for c in chunks]).logsumexp(0)
-    return lse.item() - sum(chunks, [])[target]
+    return lse.item() - flat(chunks)[target]
 
 
 RIGHT = [
@@ -161,7 +165,7 @@ def lse(numbers):
 
 
 def score(chunks, target):
-    return sum(chunks, [])[target]
+    return flat(chunks)[target]
 
 
 def chunk_of(chunks, target):
@@ -184,7 +188,7 @@ def naive(chunks, target):
 
 
 def naive_tensors(chunks, target):
-    return torch.tensor(sum(chunks, [])).exp().sum().log() - score(chunks, target)
+    return torch.tensor(flat(chunks)).exp().sum().log() - score(chunks, target)
 
 
 WRONG = [
@@ -242,15 +246,15 @@ WRONG = [
     (loss.gradient, lambda z, w: 7 * gradient(z, w), "(softmax(logits) − one-hot)"),
     (loss.in_chunks, naive, "Something overflowed"),
     (loss.in_chunks, naive_tensors, "Something overflowed"),
-    (loss.in_chunks, lambda c, w: score(c, w) - lse(sum(c, [])), "That is ln p"),
-    (loss.in_chunks, lambda c, w: lse(sum(c, [])), "subtracts the target's score"),
+    (loss.in_chunks, lambda c, w: score(c, w) - lse(flat(c)), "That is ln p"),
+    (loss.in_chunks, lambda c, w: lse(flat(c)), "subtracts the target's score"),
     (loss.in_chunks, lambda c, w: lse(chunk_of(c, w)) - score(c, w), "the target's own chunk"),
     (loss.in_chunks, lambda c, w: lse(c[0]) - score(c, w), "Only the first chunk"),
     (loss.in_chunks, lambda c, w: lse(c[-1]) - score(c, w), "own chunk"),
     (loss.in_chunks, unscaled, "multiply it by exp(old − new)"),
     (loss.in_chunks, lambda c, w: sum(map(lse, c)) - score(c, w), "chunks' logarithms were added"),
-    (loss.in_chunks, lambda c, w: max(sum(c, [])) - score(c, w), "compared with the largest"),
-    (loss.in_chunks, lambda c, w: lse(sum(c, [])) - c[0][w], "counts over all chunks"),
+    (loss.in_chunks, lambda c, w: max(flat(c)) - score(c, w), "compared with the largest"),
+    (loss.in_chunks, lambda c, w: lse(flat(c)) - c[0][w], "counts over all chunks"),
     (loss.in_chunks, lambda c, w: [1.0], "Return one number"),
     (loss.in_chunks, lambda c, w: 0.5, "Keep the largest score and the sum"),
 ]

@@ -232,7 +232,7 @@ def in_chunks(attempt: Attempt) -> None:
             (scale * torch.randn(n, generator=seeded, dtype=torch.float64) + by).tolist()
             for n, by in zip(sizes, shifts, strict=True)
         ]
-        whole = torch.tensor(sum(chunks, []), dtype=torch.float64)
+        whole = torch.tensor([z for chunk in chunks for z in chunk], dtype=torch.float64)
         got = attempt(
             chunks=chunks,
             target=target,
