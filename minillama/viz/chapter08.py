@@ -64,8 +64,8 @@ def _next_token_marks(s1: float, s2: float, s3: float, s4: float, came: str) -> 
         text(140, 172, f"z of “{came}” = {fixed(scores[right], 1)}", "muted", **small),
         text(0, 196, f"Loss {fixed(r['loss'], 3)}", font_weight="bold"),
         text(140, 196, f"{verdict} (ln 4 = {fixed(guess, 3)})", **small),
-        text(0, 220, f"Length of the gradient {fixed(r['length'], 3)}", font_weight="bold"),
-        text(205, 220, f"at most √2 = {fixed(math.sqrt(2), 3)}", **small),
+        text(0, 220, f"‖p − y‖ = {fixed(r['length'], 3)}", font_weight="bold"),
+        text(140, 220, f"the gradient's length, below √2 = {fixed(math.sqrt(2), 3)}", **small),
     ]
     words = ", ".join(f"{word} {fixed(p, 3)}" for word, p in zip(WORDS, r["p"], strict=True))
     pulls = ", ".join(fixed(g, 3) for g in r["gradient"])

@@ -44,8 +44,8 @@ function marks({ s1, s2, s3, s4, came }, { fixed, line, rect, text, title }) {
     text(140, 172, `z of “${came}” = ${fixed(scores[right], 1)}`, "muted", small),
     text(0, 196, `Loss ${fixed(r.loss, 3)}`, "ink", bold),
     text(140, 196, `${verdict} (ln 4 = ${fixed(guess, 3)})`, "ink", small),
-    text(0, 220, `Length of the gradient ${fixed(r.length, 3)}`, "ink", bold),
-    text(205, 220, `at most √2 = ${fixed(Math.sqrt(2), 3)}`, "ink", small),
+    text(0, 220, `‖p − y‖ = ${fixed(r.length, 3)}`, "ink", bold),
+    text(140, 220, `the gradient's length, below √2 = ${fixed(Math.sqrt(2), 3)}`, "ink", small),
   );
   const list = (numbers, digits) => numbers.map((value) => fixed(value, digits)).join(", ");
   const shares = words.map((word, i) => `${word} ${fixed(r.p[i], 3)}`).join(", ");
