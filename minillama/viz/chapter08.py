@@ -38,7 +38,8 @@ def _next_token_marks(s1: float, s2: float, s3: float, s4: float, came: str) -> 
     r = next_word(scores, right)
     small = {"font_size": 12}
     shapes = [
-        text(0, 14, "Probability p", font_weight="bold"),
+        text(0, 14, "Score z", font_weight="bold"),
+        text(84, 14, "Probability p", font_weight="bold"),
         text(205, 14, "Gradient p − y", font_weight="bold"),
         line(285, 26, 285, 146, "muted"),
     ]
@@ -49,7 +50,8 @@ def _next_token_marks(s1: float, s2: float, s3: float, s4: float, came: str) -> 
         color = "blue" if i == right else "vermillion"
         shapes += [
             text(0, y + 15, word, **bold),
-            marks.rect(38, y, 88 * p, 20, color),
+            text(77, y + 15, fixed(scores[i], 1), "muted", text_anchor="end", **small),
+            marks.rect(84, y, 52 * p, 20, color),
             text(176, y + 15, fixed(p, 3), text_anchor="end", **small),
             marks.rect(285 + 48 * min(g, 0.0), y, 48 * abs(g), 20, color),
             text(380, y + 15, fixed(g, 3), text_anchor="end", **small),

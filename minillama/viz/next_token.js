@@ -20,7 +20,8 @@ function marks({ s1, s2, s3, s4, came }, { fixed, line, rect, text, title }) {
   const bold = { "font-weight": "bold" };
   const end = { "text-anchor": "end", ...small };
   const shapes = [
-    text(0, 14, "Probability p", "ink", bold),
+    text(0, 14, "Score z", "ink", bold),
+    text(84, 14, "Probability p", "ink", bold),
     text(205, 14, "Gradient p − y", "ink", bold),
     line(285, 26, 285, 146, "muted"),
   ];
@@ -30,7 +31,8 @@ function marks({ s1, s2, s3, s4, came }, { fixed, line, rect, text, title }) {
     const color = i === right ? "blue" : "vermillion";
     shapes.push(
       text(0, y + 15, word, "ink", i === right ? bold : {}),
-      rect(38, y, 88 * p, 20, color),
+      text(77, y + 15, fixed(scores[i], 1), "muted", end),
+      rect(84, y, 52 * p, 20, color),
       text(176, y + 15, fixed(p, 3), "ink", end),
       rect(285 + 48 * Math.min(g, 0), y, 48 * Math.abs(g), 20, color),
       text(380, y + 15, fixed(g, 3), "ink", end),
