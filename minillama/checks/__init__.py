@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, cross_entropy, gqa, residuals, rmsnorm, rope, swiglu
+from . import assembly, attention, cross_entropy, data, gqa, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,9 +9,11 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
     "cross_entropy",
+    "data",
     "gqa",
     "residuals",
     "rmsnorm",
