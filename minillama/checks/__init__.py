@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, one_file, residuals, rmsnorm, rope, swiglu
+from . import assembly, attention, cross_entropy, data, gqa, one_file, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,8 +9,11 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
+    "cross_entropy",
+    "data",
     "gqa",
     "one_file",
     "residuals",
