@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, residuals, rmsnorm, rope, swiglu
+from . import attention, generation, gqa, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -11,6 +11,7 @@ __all__ = [
     "Result",
     "attention",
     "choice",
+    "generation",
     "gqa",
     "residuals",
     "rmsnorm",

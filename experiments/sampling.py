@@ -1,0 +1,274 @@
+"""What the recorded small model would let Shakespeare write, and what it writes itself.
+
+    python experiments/sampling.py
+
+The model of `small_run.py` reads the four held-out plays and writes by eight rules. Recorded: the rank of
+each real token and the mass before it, hence which filter would have struck it out; loss, repetition and
+cycles of what the rules write; the probability of a line that is repeated; and what a cache is worth whose
+first half is dropped. About four minutes on two cores; writes experiments/results/sampling.json.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from minillama import KVCache, MiniLLaMAForCausalLM, apply_rotary_emb, assets, data, generate
+from minillama.checkpoint import from_pretrained
+from minillama.rope import precompute_freqs_cis
+from minillama.tokenizer import Tokenizer
+from minillama.viz.results import record
+
+RESULT = Path(__file__).parent / "results" / "sampling.json"
+MODEL = RESULT.with_name("small_run")
+EVERY, WINDOW, PAST = (
+    3,
+    256,
+    32,
+)  # every third window is read; its tokens, and those at its start that only serve as context
+TOP_K = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+TOP_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+STRETCHES = (1, 2, 4, 8, 16, 32)
+EDGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # first rank of each bin
+RULES = {
+    "greedy": dict(temperature=0),
+    "temperature 0.5": dict(temperature=0.5),
+    "temperature 0.8": dict(temperature=0.8),
+    "temperature 1": dict(),
+    "temperature 1.2": dict(temperature=1.2),
+    "top-k 50": dict(top_k=50),
+    "top-p 0.9": dict(top_p=0.9),
+    "0.8, top-p 0.95": dict(temperature=0.8, top_p=0.95),
+}
+PROMPTS, NEW, LONGEST_CYCLE = 64, 192, 48
+LINES, REPEATS = 64, 10
+CUT, KEPT, NEXT = 192, 96, 32  # tokens read, tokens kept of them, tokens then scored
+
+
+def rounded(value: float, digits: int = 4) -> float:
+    return round(float(value), digits)
+
+
+# -- real text ---------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def real_tokens(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict[str, Tensor]:
+    """Of every token behind the first PAST: its rank, the mass before it, and more, each (N, T)."""
+    parts = {name: [] for name in ("rank", "before", "loss", "entropy", "largest", "sizes", "masses")}
+    limits = torch.tensor(TOP_P, dtype=torch.float64) - 1e-6  # as filter_logits has it
+    for block in windows.split(4):
+        log_p = model(block)[0][:, PAST - 1 : -1].log_softmax(-1)  # (B, T, V)
+        target = block[:, PAST:, None]
+        p = log_p.exp()
+        entropy = -(p * log_p).sum(-1)
+        p, index = p.sort(dim=-1, descending=True, stable=True)
+        mass = p.double().cumsum(-1)  # with the token itself
+        before = mass - p
+        place = (index == target).int().argmax(-1, keepdim=True)  # (B, T, 1)
+        sizes = torch.searchsorted(before, limits.expand(*before.shape[:2], -1).contiguous())  # (B, T, P)
+        parts["sizes"].append(sizes)
+        parts["masses"].append(mass.gather(-1, sizes - 1))
+        parts["rank"].append(place[..., 0] + 1)
+        parts["before"].append(before.gather(-1, place)[..., 0])
+        parts["loss"].append(-log_p.gather(-1, target)[..., 0])
+        parts["entropy"].append(entropy)
+        parts["largest"].append(p[..., 0])
+    return {name: torch.cat(values) for name, values in parts.items()}
+
+
+def survivors(allowed: Tensor) -> dict[str, float]:
+    """Share of stretches of each length whose tokens are all allowed."""
+    out = {}
+    for length in STRETCHES:
+        whole = allowed[:, : allowed.shape[1] // length * length].unflatten(1, (-1, length)).all(-1)
+        out[str(length)] = rounded(whole.double().mean())
+    return out
+
+
+def study_of_real_text(seen: dict[str, Tensor]) -> dict:
+    rank, before = seen["rank"], seen["before"]
+    in_k = {k: rank <= k for k in TOP_K}
+    in_p = {p: (before < p - 1e-6) | (rank == 1) for p in TOP_P}
+    ends = (*EDGES[1:], 10**9)
+    largest = seen["largest"]
+    return {
+        "tokens": rank.numel(),
+        "loss": rounded(seen["loss"].mean()),
+        "entropy": rounded(seen["entropy"].mean()),
+        "rank_edges": EDGES,
+        "rank_shares": [
+            rounded(((rank >= a) & (rank < b)).double().mean()) for a, b in zip(EDGES, ends, strict=True)
+        ],
+        "mean_largest": rounded(largest.mean()),
+        "largest_at_least": {str(p): rounded((largest >= p).double().mean()) for p in TOP_P},
+        "struck_out_by_top_k": {str(k): rounded((~v).double().mean()) for k, v in in_k.items()},
+        "struck_out_by_top_p": {str(p): rounded((~v).double().mean()) for p, v in in_p.items()},
+        "mass_outside_top_p": {
+            str(p): rounded(1 - seen["masses"][..., i].mean()) for i, p in enumerate(TOP_P)
+        },
+        "size_of_top_p": {
+            str(p): {
+                "median": int(seen["sizes"][..., i].flatten().median()),
+                "least": int(seen["sizes"][..., i].min()),
+                "most": int(seen["sizes"][..., i].max()),
+            }
+            for i, p in enumerate(TOP_P)
+        },
+        "stretches": STRETCHES,
+        "survive_top_k": {str(k): survivors(v) for k, v in in_k.items()},
+        "survive_top_p": {str(p): survivors(v) for p, v in in_p.items()},
+    }
+
+
+# -- written text ------------------------------------------------------------------------------------------
+
+
+def cycle(tokens: list[int]) -> tuple[int, int] | None:
+    """(start, period) of the cycle in which the text ends: the last three rounds or more are equal."""
+    n = len(tokens)
+    for period in range(1, min(LONGEST_CYCLE, n // 3) + 1):
+        start = n - period
+        while start > 0 and tokens[start - 1] == tokens[start - 1 + period]:
+            start -= 1
+        if n - start >= 3 * period:
+            return start, period
+    return None
+
+
+def repeated(tokens: list[int], n: int = 4) -> float:
+    """Share of n-grams that occurred before in the same text."""
+    grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+    return 1 - len(set(grams)) / len(grams)
+
+
+@torch.no_grad()
+def study_of_written_text(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict:
+    texts = {"Shakespeare": windows[:, : PAST + NEW]}
+    for name, rule in RULES.items():
+        generator = torch.Generator().manual_seed(0)
+        texts[name] = generate(model, windows[:, :PAST], NEW, generator=generator, **rule)
+        print(name, flush=True)
+    out = {}
+    for name, ids in texts.items():
+        log_p = torch.cat([model(part)[0][:, PAST - 1 : -1].log_softmax(-1) for part in ids.split(8)])
+        written = ids[:, PAST:]
+        surprise = -log_p.gather(-1, written[..., None])[..., 0]  # (B, NEW)
+        rows = written.tolist()
+        cycles = [cycle(row) for row in rows]
+        starts = [found[0] for found in cycles if found]
+        periods = [found[1] for found in cycles if found]
+        out[name] = {
+            "surprise": rounded(surprise.mean()),
+            "repeated_4_grams": rounded(sum(map(repeated, rows)) / len(rows)),
+            "different_tokens": rounded(sum(len(set(row)) for row in rows) / len(rows), 1),
+            "in_a_cycle": rounded(len(starts) / len(rows)),
+            "cycle_starts": sorted(starts),
+            "periods": sorted(periods),
+        }
+    return out
+
+
+# -- a line that is repeated -------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def study_of_repetition(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer, text: Tensor) -> dict:
+    """Loss of held-out lines of 8 to 16 tokens, each written ten times in succession, by round."""
+    newline = tokenizer.encode("\n")
+    lines, line = [], []
+    for token in text.tolist():
+        if token == newline[0]:
+            lines.append(line)
+            line = []
+        else:
+            line.append(token)
+    lines = [each for each in lines if 8 <= len(each) <= 16]
+    chosen = lines[:: len(lines) // LINES][:LINES]
+    rounds = []
+    for each in chosen:
+        one = each + newline
+        ids = torch.tensor([newline + one * REPEATS])
+        log_p = model(ids)[0][0, :-1].log_softmax(-1)
+        loss = -log_p.gather(-1, ids[0, 1:, None])[:, 0]
+        rounds.append(loss.view(REPEATS, len(one)).mean(-1))
+    rounds = torch.stack(rounds)  # (LINES, REPEATS)
+    return {
+        "lines": len(chosen),
+        "loss_by_round": [rounded(value) for value in rounds.mean(0)],
+        "lines_that_rose": rounded((rounds[:, 1] < rounds[:, 0]).double().mean()),
+    }
+
+
+# -- a cache without its first half ------------------------------------------------------------------------
+
+
+def half_of(model: MiniLLaMAForCausalLM, cache: KVCache, rotate: int) -> KVCache:
+    """The last KEPT rows of the cache, keys turned back by `rotate` positions."""
+    half = KVCache(model.config, cache.batch_size)
+    config = model.config
+    cos, sin = precompute_freqs_cis(config.head_dim, CUT + 1, config.rope_theta)
+    back = (cos[rotate : rotate + 1], -sin[rotate : rotate + 1])
+    for layer, (k, v) in enumerate(zip(cache.k, cache.v, strict=True)):
+        k, v = k[:, :, CUT - KEPT : CUT], v[:, :, CUT - KEPT : CUT]
+        turned = apply_rotary_emb(k.transpose(1, 2), *(x.expand(KEPT, -1) for x in back)).transpose(1, 2)
+        half.append(layer, turned, v)
+    half.advance(KEPT)
+    return half
+
+
+@torch.no_grad()
+def study_of_sliding(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict:
+    ways = {name: [] for name in ("whole", "recomputed", "turned back", "not turned", "nothing")}
+    divergence = {name: [] for name in ("turned back", "not turned")}
+    for block in windows.split(32):
+        read, follow = block[:, :CUT], block[:, CUT : CUT + NEXT]
+        cache = KVCache(model.config, len(block))
+        model(read, past_key_values=cache)
+        fresh = KVCache(model.config, len(block))
+        model(read[:, CUT - KEPT :], past_key_values=fresh)
+        turned, unturned = half_of(model, cache, CUT - KEPT), half_of(model, cache, 0)
+        caches = (cache, fresh, turned, unturned, KVCache(model.config, len(block)))
+        log_p = {}
+        for name, each in zip(ways, caches, strict=True):
+            log_p[name] = model(follow, past_key_values=each)[0][:, :-1].log_softmax(-1)
+            ways[name].append(-log_p[name].gather(-1, follow[:, 1:, None]).mean())
+        for name in divergence:
+            p = log_p["recomputed"]
+            divergence[name].append((p.exp() * (p - log_p[name])).sum(-1).mean())
+    return {
+        "windows": len(windows),
+        "read": CUT,
+        "kept": KEPT,
+        "scored": NEXT - 1,
+        "loss": {name: rounded(sum(values) / len(values)) for name, values in ways.items()},
+        "divergence": {name: rounded(sum(values) / len(values)) for name, values in divergence.items()},
+    }
+
+
+def main() -> None:
+    model, tokenizer = from_pretrained(MODEL).eval(), Tokenizer.load(MODEL / "tokenizer.json")
+    plays = data.split_by_play(data.shakespeare_plays(assets.fetch("shakespeare")))[1]
+    documents = [torch.tensor(tokenizer.encode(text)) for _, text in plays]
+    windows = torch.cat([ids[: len(ids) // WINDOW * WINDOW].view(-1, WINDOW) for ids in documents])
+    some = windows[:: len(windows) // PROMPTS][:PROMPTS]
+    result = {
+        "plays": [name for name, _ in plays],
+        "window": WINDOW,
+        "past": PAST,
+        "prompts": len(some),
+        "new": NEW,
+        "real": study_of_real_text(real_tokens(model, windows[::EVERY])),
+        "written": study_of_written_text(model, some),
+        "repeated": study_of_repetition(model, tokenizer, documents[0]),
+        "sliding": study_of_sliding(model, some),
+    }
+    assert math.isfinite(result["real"]["loss"])
+    record(RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps(result, indent=1)[:6000])
+
+
+if __name__ == "__main__":
+    main()
