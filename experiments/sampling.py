@@ -32,6 +32,9 @@ TOP_K = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TOP_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 STRETCHES = (1, 2, 4, 8, 16, 32)
 EDGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # first rank of each bin
+CONTEXTS = {
+    "… food of love, play on": "ORSINO\nIf music be the food of love, play on",
+}
 RULES = {
     "greedy": dict(temperature=0),
     "temperature 0.5": dict(temperature=0.5),
@@ -49,6 +52,23 @@ CUT, KEPT, NEXT = 192, 96, 32  # tokens read, tokens kept of them, tokens then s
 
 def rounded(value: float, digits: int = 4) -> float:
     return round(float(value), digits)
+
+
+# -- single distributions ---------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def study_of_contexts(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer) -> list[dict]:
+    """Scores after some contexts, sorted: each as hundredths of a nat below the one before."""
+    out = []
+    for name, prompt in CONTEXTS.items():
+        ids = torch.tensor([tokenizer.encode(prompt)])
+        scores, index = model.next_token_logits(ids)[0].sort(descending=True, stable=True)
+        below = (100 * (scores[0] - scores).double()).round().long()  # (V,)
+        tokens = [tokenizer.decode([i]).replace(" ", "␣").replace("\n", "↵") for i in index[:16].tolist()]
+        steps = below.diff(prepend=below[:1]).tolist()
+        out.append({"name": name, "prompt": prompt, "tokens": tokens, "steps": " ".join(map(str, steps))})
+    return out
 
 
 # -- real text ---------------------------------------------------------------------------------------------
@@ -260,6 +280,7 @@ def main() -> None:
         "past": PAST,
         "prompts": len(some),
         "new": NEW,
+        "contexts": study_of_contexts(model, tokenizer),
         "real": study_of_real_text(real_tokens(model, windows[::EVERY])),
         "written": study_of_written_text(model, some),
         "repeated": study_of_repetition(model, tokenizer, documents[0]),

@@ -7,6 +7,7 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter13 import next_token
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -51,6 +52,7 @@ __all__ = [
     "loudspeakers",
     "marks",
     "memories",
+    "next_token",
     "norm_walkthrough",
     "rc_params",
     "recorded",
