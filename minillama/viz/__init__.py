@@ -11,7 +11,7 @@ from .chapter13 import next_token
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
-from .results import recorded
+from .results import recorded, recorded_folder
 from .style import (
     BLUE,
     FIGURE_SIZE,
@@ -56,6 +56,7 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "recorded_folder",
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
