@@ -32,8 +32,12 @@ TOP_K = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TOP_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 STRETCHES = (1, 2, 4, 8, 16, 32)
 EDGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # first rank of each bin
+PROMPT = "ORSINO\nIf music be the food of love, play on"
 CONTEXTS = {
-    "… food of love, play on": "ORSINO\nIf music be the food of love, play on",
+    "If music be the food of love, play on": PROMPT,
+    "O my dear lord, I pray you, tell": "O my dear lord, I pray you, tell",
+    "Enter KING": "Enter KING",
+    "the line that follows an empty one": PROMPT + ".\n\n",
 }
 RULES = {
     "greedy": dict(temperature=0),
@@ -68,6 +72,23 @@ def study_of_contexts(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer) -> list
         tokens = [tokenizer.decode([i]).replace(" ", "␣").replace("\n", "↵") for i in index[:16].tolist()]
         steps = below.diff(prepend=below[:1]).tolist()
         out.append({"name": name, "prompt": prompt, "tokens": tokens, "steps": " ".join(map(str, steps))})
+    return out
+
+
+def passage(play: str) -> str:
+    """Jaques' speech of the seven ages, with its speaker's name."""
+    start = play.index("JAQUES\nAll the world's a stage")
+    end = play.index("sans everything.", start)
+    return play[start:end] + "sans everything."
+
+
+def texts(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer) -> dict[str, str]:
+    """How each rule continues the line."""
+    ids = torch.tensor([tokenizer.encode(PROMPT)])
+    out = {}
+    for name, rule in RULES.items():
+        drawn = generate(model, ids, 60, generator=torch.Generator().manual_seed(0), **rule)
+        out[name] = tokenizer.decode(drawn[0, ids.shape[1] :].tolist())
     return out
 
 
@@ -165,17 +186,19 @@ def repeated(tokens: list[int], n: int = 4) -> float:
 
 
 @torch.no_grad()
-def study_of_written_text(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict:
-    texts = {"Shakespeare": windows[:, : PAST + NEW]}
-    for name, rule in RULES.items():
+def study_of_written_text(
+    model: MiniLLaMAForCausalLM, windows: Tensor, new: int = NEW, rules: tuple = tuple(RULES)
+) -> dict:
+    texts = {"Shakespeare": windows[:, : PAST + new]}
+    for name in rules:
         generator = torch.Generator().manual_seed(0)
-        texts[name] = generate(model, windows[:, :PAST], NEW, generator=generator, **rule)
+        texts[name] = generate(model, windows[:, :PAST], new, generator=generator, **RULES[name])
         print(name, flush=True)
     out = {}
     for name, ids in texts.items():
-        log_p = torch.cat([model(part)[0][:, PAST - 1 : -1].log_softmax(-1) for part in ids.split(8)])
+        log_p = torch.cat([model(part)[0][:, PAST - 1 : -1].log_softmax(-1) for part in ids.split(4)])
         written = ids[:, PAST:]
-        surprise = -log_p.gather(-1, written[..., None])[..., 0]  # (B, NEW)
+        surprise = -log_p.gather(-1, written[..., None])[..., 0]  # (B, new)
         rows = written.tolist()
         cycles = [cycle(row) for row in rows]
         starts = [found[0] for found in cycles if found]
@@ -195,76 +218,76 @@ def study_of_written_text(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict:
 
 
 @torch.no_grad()
-def study_of_repetition(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer, text: Tensor) -> dict:
-    """Loss of held-out lines of 8 to 16 tokens, each written ten times in succession, by round."""
-    newline = tokenizer.encode("\n")
-    lines, line = [], []
-    for token in text.tolist():
-        if token == newline[0]:
-            lines.append(line)
-            line = []
-        else:
-            line.append(token)
-    lines = [each for each in lines if 8 <= len(each) <= 16]
-    chosen = lines[:: len(lines) // LINES][:LINES]
+def study_of_repetition(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer, play: str, lines: int) -> dict:
+    """Loss of held-out lines of 35 to 60 characters, each written ten times in succession, by round."""
+    found = [line for line in play.split("\n") if 35 <= len(line) <= 60]
+    chosen = found[:: len(found) // lines][:lines]
     rounds = []
-    for each in chosen:
-        one = each + newline
-        ids = torch.tensor([newline + one * REPEATS])
+    for line in chosen:
+        once = tokenizer.encode(line + "\n")
+        ids = torch.tensor([tokenizer.encode("\n") + once * REPEATS])
         log_p = model(ids)[0][0, :-1].log_softmax(-1)
         loss = -log_p.gather(-1, ids[0, 1:, None])[:, 0]
-        rounds.append(loss.view(REPEATS, len(one)).mean(-1))
-    rounds = torch.stack(rounds)  # (LINES, REPEATS)
+        rounds.append(loss.view(REPEATS, len(once)).mean(-1))
+    rounds = torch.stack(rounds)  # (lines, REPEATS)
     return {
         "lines": len(chosen),
         "loss_by_round": [rounded(value) for value in rounds.mean(0)],
-        "lines_that_rose": rounded((rounds[:, 1] < rounds[:, 0]).double().mean()),
+        "likelier_in_round_two": rounded((rounds[:, 1] < rounds[:, 0]).double().mean()),
+        "likelier_in_round_ten": rounded((rounds[:, -1] < rounds[:, 0]).double().mean()),
     }
 
 
 # -- a cache without its first half ------------------------------------------------------------------------
 
 
-def half_of(model: MiniLLaMAForCausalLM, cache: KVCache, rotate: int) -> KVCache:
-    """The last KEPT rows of the cache, keys turned back by `rotate` positions."""
-    half = KVCache(model.config, cache.batch_size)
+def shortened(model: MiniLLaMAForCausalLM, cache: KVCache, turned: bool, first: int = 0) -> KVCache:
+    """A cache of KEPT rows: the `first` ones and the last; the last, if `turned`, moved up to the others."""
     config = model.config
-    cos, sin = precompute_freqs_cis(config.head_dim, CUT + 1, config.rope_theta)
-    back = (cos[rotate : rotate + 1], -sin[rotate : rotate + 1])
+    out = KVCache(config, cache.batch_size, KEPT + NEXT)
+    cos, sin = precompute_freqs_cis(config.head_dim, CUT, config.rope_theta)
+    by = CUT - KEPT if turned else 0
+    cos, sin = cos[by].expand(KEPT - first, -1), -sin[by].expand(KEPT - first, -1)
     for layer, (k, v) in enumerate(zip(cache.k, cache.v, strict=True)):
-        k, v = k[:, :, CUT - KEPT : CUT], v[:, :, CUT - KEPT : CUT]
-        turned = apply_rotary_emb(k.transpose(1, 2), *(x.expand(KEPT, -1) for x in back)).transpose(1, 2)
-        half.append(layer, turned, v)
-    half.advance(KEPT)
-    return half
+        last = k[:, :, CUT - KEPT + first : CUT]  # (B, G, KEPT - first, D)
+        last = apply_rotary_emb(last.transpose(1, 2), cos, sin).transpose(1, 2)
+        values = torch.cat([v[:, :, :first], v[:, :, CUT - KEPT + first : CUT]], 2)
+        out.append(layer, torch.cat([k[:, :, :first], last], 2), values)
+    out.advance(KEPT)
+    return out
 
 
 @torch.no_grad()
-def study_of_sliding(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict:
-    ways = {name: [] for name in ("whole", "recomputed", "turned back", "not turned", "nothing")}
-    divergence = {name: [] for name in ("turned back", "not turned")}
-    for block in windows.split(32):
+def study_of_sliding(model: MiniLLaMAForCausalLM, windows: Tensor, batch: int = 32) -> dict:
+    names = ("whole", "read anew", "turned back", "not turned", "first four kept", "nothing")
+    loss, divergence = {name: 0.0 for name in names}, {name: 0.0 for name in names}
+    for block in windows.split(batch):
         read, follow = block[:, :CUT], block[:, CUT : CUT + NEXT]
-        cache = KVCache(model.config, len(block))
+        cache, fresh, none = (KVCache(model.config, len(block), CUT + NEXT) for _ in range(3))
         model(read, past_key_values=cache)
-        fresh = KVCache(model.config, len(block))
         model(read[:, CUT - KEPT :], past_key_values=fresh)
-        turned, unturned = half_of(model, cache, CUT - KEPT), half_of(model, cache, 0)
-        caches = (cache, fresh, turned, unturned, KVCache(model.config, len(block)))
+        caches = (
+            cache,
+            fresh,
+            shortened(model, cache, turned=True),
+            shortened(model, cache, turned=False),
+            shortened(model, cache, turned=True, first=4),
+            none,
+        )
         log_p = {}
-        for name, each in zip(ways, caches, strict=True):
+        for name, each in zip(names, caches, strict=True):
             log_p[name] = model(follow, past_key_values=each)[0][:, :-1].log_softmax(-1)
-            ways[name].append(-log_p[name].gather(-1, follow[:, 1:, None]).mean())
-        for name in divergence:
-            p = log_p["recomputed"]
-            divergence[name].append((p.exp() * (p - log_p[name])).sum(-1).mean())
+        share, anew = len(block) / len(windows), log_p["read anew"]
+        for name, q in log_p.items():
+            loss[name] -= share * q.gather(-1, follow[:, 1:, None]).mean().item()
+            divergence[name] += share * (anew.exp() * (anew - q)).sum(-1).mean().item()
     return {
         "windows": len(windows),
         "read": CUT,
         "kept": KEPT,
         "scored": NEXT - 1,
-        "loss": {name: rounded(sum(values) / len(values)) for name, values in ways.items()},
-        "divergence": {name: rounded(sum(values) / len(values)) for name, values in divergence.items()},
+        "loss": {name: rounded(value) for name, value in loss.items()},
+        "divergence": {name: rounded(value) for name, value in divergence.items()},
     }
 
 
@@ -281,9 +304,11 @@ def main() -> None:
         "prompts": len(some),
         "new": NEW,
         "contexts": study_of_contexts(model, tokenizer),
+        "passage": passage(dict(plays)["As You Like It"]),
+        "texts": texts(model, tokenizer),
         "real": study_of_real_text(real_tokens(model, windows[::EVERY])),
         "written": study_of_written_text(model, some),
-        "repeated": study_of_repetition(model, tokenizer, documents[0]),
+        "repeated": study_of_repetition(model, tokenizer, plays[0][1], LINES),
         "sliding": study_of_sliding(model, some),
     }
     assert math.isfinite(result["real"]["loss"])
