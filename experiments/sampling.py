@@ -35,9 +35,10 @@ EDGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # first rank of eac
 PROMPT = "ORSINO\nIf music be the food of love, play on"
 CONTEXTS = {
     "If music be the food of love, play on": PROMPT,
-    "O my dear lord, I pray you, tell": "O my dear lord, I pray you, tell",
-    "Enter KING": "Enter KING",
-    "the line that follows an empty one": PROMPT + ".\n\n",
+    "my lord, I pray you, tell": "my lord, I pray you, tell",
+    "an empty line": PROMPT + ".\n\n",
+    "KING RICHARD, a speaker": PROMPT + ".\n\nKING RICHARD",
+    "SIR TOBY, a speaker": PROMPT + ".\n\nSIR TOBY",
 }
 RULES = {
     "greedy": dict(temperature=0),
