@@ -97,11 +97,11 @@ def texts(model: MiniLLaMAForCausalLM, tokenizer: Tokenizer) -> dict[str, str]:
 
 
 @torch.no_grad()
-def real_tokens(model: MiniLLaMAForCausalLM, windows: Tensor) -> dict[str, Tensor]:
+def real_tokens(model: MiniLLaMAForCausalLM, windows: Tensor, batch: int = 4) -> dict[str, Tensor]:
     """Of every token behind the first PAST: its rank, the mass before it, and more, each (N, T)."""
     parts = {name: [] for name in ("rank", "before", "loss", "entropy", "largest", "sizes", "masses")}
     limits = torch.tensor(TOP_P, dtype=torch.float64) - 1e-6  # as filter_logits has it
-    for block in windows.split(4):
+    for block in windows.split(batch):
         log_p = model(block)[0][:, PAST - 1 : -1].log_softmax(-1)  # (B, T, V)
         target = block[:, PAST:, None]
         p = log_p.exp()

@@ -39,7 +39,7 @@ def main() -> None:
         "sliding": sampling.study_of_sliding(model, windows, batch=8),
         "repeated": sampling.study_of_repetition(model, tokenizer, plays[0][1], LINES),
         "written": sampling.study_of_written_text(model, windows, NEW, RULES),
-        "real": sampling.study_of_real_text(sampling.real_tokens(model, windows)),
+        "real": sampling.study_of_real_text(sampling.real_tokens(model, windows, batch=1)),
     }
     record(RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     print(json.dumps(result, indent=1))
