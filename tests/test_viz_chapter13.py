@@ -70,4 +70,4 @@ def test_bars_stay_between_the_names_and_the_numbers(explorer):
             continue
         for mark in explorer.marks(**state):
             if mark["kind"] == "rect":
-                assert mark["x"] == 110 and 0 <= mark["width"] <= 160
+                assert mark["x"] == 110 and 0 <= mark["width"] <= 160.001

@@ -66,13 +66,14 @@ class _Distributions:
             text(380, 14, "drawn", text_anchor="end", font_size=12, font_weight="bold"),
         ]
         told = []
+        longest = max(r["plain"][0], r["share"][0])
         for i, token in enumerate(self.data[context]["tokens"]):
             y, plain, share = 34 + 19 * i, r["plain"][i], r["share"][i]
             gone = i >= r["kept"]
             shapes += [
                 text(0, y, token, "muted" if gone else "ink"),
-                marks.rect(110, y - 10, 160 * share, 6, "blue"),
-                marks.rect(110, y - 4, 160 * plain, 4, "muted"),
+                marks.rect(110, y - 12, 160 * share / longest, 8, "blue"),
+                marks.rect(110, y - 4, 160 * plain / longest, 4, "muted"),
                 text(318, y, f"{fixed(100 * plain, 1)} %", "muted", text_anchor="end", font_size=12),
                 text(
                     380,

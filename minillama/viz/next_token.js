@@ -46,13 +46,14 @@ function marks(values, { fixed, rect, text, title }) {
     text(380, 14, "drawn", "ink", { ...end, "font-weight": "bold" }),
   ];
   const told = [];
+  const longest = Math.max(r.plain[0], r.share[0]);
   tokens.forEach((token, i) => {
     const y = 34 + 19 * i, plain = r.plain[i], share = r.share[i];
     const gone = i >= r.kept;
     shapes.push(
       text(0, y, token, gone ? "muted" : "ink"),
-      rect(110, y - 10, 160 * share, 6, "blue"),
-      rect(110, y - 4, 160 * plain, 4, "muted"),
+      rect(110, y - 12, 160 * share / longest, 8, "blue"),
+      rect(110, y - 4, 160 * plain / longest, 4, "muted"),
       text(318, y, `${fixed(100 * plain, 1)} %`, "muted", end),
       text(380, y, gone ? "–" : `${fixed(100 * share, 1)} %`, gone ? "muted" : "ink",
         { ...end, "font-weight": gone ? "normal" : "bold" }),
