@@ -89,16 +89,18 @@ class _Distributions:
                 told.append(f"{token} {'struck out' if gone else fixed(100 * share, 1) + ' %'}")
         bottom = 34 + 19 * ROWS
         kept = f"{r['kept']:,} of {len(self.data[context]['steps']):,} tokens kept"
+        rule = f"top-k leaves {k:,}, top-p asks for {fixed(p, 2)} of their mass"
         mass = f"{fixed(100 * r['mass'], 1)} % of the mass at this temperature"
         spread = (
             f"entropy {fixed(r['entropy'], 2)} nats, as of {fixed(math.exp(r['entropy']), 1)} equal tokens"
         )
         shapes += [
             text(0, bottom + 6, kept, font_weight="bold"),
-            text(0, bottom + 25, mass),
-            text(0, bottom + 44, spread),
+            text(0, bottom + 25, rule),
+            text(0, bottom + 44, mass),
+            text(0, bottom + 63, spread),
         ]
-        described = f"After “{context}”: {', '.join(told)}. {kept}, {mass}; {spread}."
+        described = f"After “{context}”: {', '.join(told)}. {kept}: {rule}. {mass}; {spread}."
         return [marks.title(described), *shapes]
 
 
@@ -117,6 +119,6 @@ def next_token() -> FormulaExplorer:
             Control("p", "Top-p", (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1), 0.9, digits=2),
         ],
         title="What the filters leave of 4,096 tokens",
-        size=(380, 312),
+        size=(380, 331),
         name="next-token",
     )

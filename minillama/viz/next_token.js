@@ -62,13 +62,15 @@ function marks(values, { fixed, rect, text, title }) {
   });
   const bottom = 34 + 19 * ROWS;
   const kept = `${grouped(r.kept)} of ${grouped(steps.length)} tokens kept`;
+  const rule = `top-k leaves ${grouped(values.k)}, top-p asks for ${fixed(values.p, 2)} of their mass`;
   const mass = `${fixed(100 * r.mass, 1)} % of the mass at this temperature`;
   const spread = `entropy ${fixed(r.entropy, 2)} nats, as of ${fixed(Math.exp(r.entropy), 1)} equal tokens`;
   shapes.push(
     text(0, bottom + 6, kept, "ink", { "font-weight": "bold" }),
-    text(0, bottom + 25, mass),
-    text(0, bottom + 44, spread),
+    text(0, bottom + 25, rule),
+    text(0, bottom + 44, mass),
+    text(0, bottom + 63, spread),
   );
-  const described = `After “${values.context}”: ${told.join(", ")}. ${kept}, ${mass}; ${spread}.`;
+  const described = `After “${values.context}”: ${told.join(", ")}. ${kept}: ${rule}. ${mass}; ${spread}.`;
   return [title(described), ...shapes];
 }
