@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, residuals, rmsnorm, rope, swiglu
+from . import attention, gqa, optimizers, residuals, rmsnorm, rope, swiglu
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -12,6 +12,7 @@ __all__ = [
     "attention",
     "choice",
     "gqa",
+    "optimizers",
     "residuals",
     "rmsnorm",
     "rope",

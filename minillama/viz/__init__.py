@@ -7,6 +7,7 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter10 import schedule, valley
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -57,9 +58,11 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "schedule",
     "slopes",
     "softmax_hill",
     "softmax_rows",
     "trained_heads",
     "use_style",
+    "valley",
 ]
