@@ -89,6 +89,8 @@ def _valley_marks(method: str, rate: float, factor: str, turn: int) -> list[dict
     shapes += [
         line(WIDE - 6, HIGH, WIDE + 6, HIGH, "muted"),
         line(WIDE, HIGH - 6, WIDE, HIGH + 6, "muted"),
+        text(366, HIGH + 4, "x", "muted"),
+        text(WIDE - 4, 14, "y", "muted"),
     ]
     wide, high = (WIDE - 4) / UNIT, (HIGH - 4) / UNIT  # of the frame
     color = "blue" if method == "AdamW" else "vermillion"
@@ -145,7 +147,7 @@ def valley() -> FormulaExplorer:
 # -- the schedule ----------------------------------------------------------------------------------------
 
 RUN = 1000  # steps of the run
-LEFT, RIGHT, BOTTOM, TALL = 40, 368, 196, 160  # the axes in pixels
+LEFT, RIGHT, BOTTOM, TALL = 40, 360, 196, 160  # the axes in pixels
 ASKS = {"step + 1": 1, "step": 0}
 
 
@@ -197,7 +199,7 @@ def _schedule_marks(warmup: int, end: int, floor: int, step: int, asks: str) -> 
     for k in range(RUN):
         total += rate(k + ASKS[asks])
     first = rate(ASKS[asks])
-    one = f"step {step} uses it = {it}: {_percent(here)} of the peak ({phase})"
+    one = f"step {step}, it = {it}: {_percent(here)} of the peak ({phase})"
     two = f"the first step: {_percent(first)}" + (", it moves nothing" if first == 0 else "")
     three = f"mean over {RUN:,} steps: {_percent(total / RUN)}"
     shapes += [

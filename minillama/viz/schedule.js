@@ -1,6 +1,6 @@
 // The twin of _schedule_marks in chapter10.py: the same operations in the same order.
 function marks({ warmup, end, floor, step, asks }, { fixed, line, polyline, circle, text, title }) {
-  const RUN = 1000, LEFT = 40, RIGHT = 368, BOTTOM = 196, TALL = 160;
+  const RUN = 1000, LEFT = 40, RIGHT = 360, BOTTOM = 196, TALL = 160;
   const last = Math.max(warmup, end), low = floor / 100, extra = { "step + 1": 1, "step": 0 }[asks];
   const grid = (value) => Math.floor(value * 1e6 + 0.5) / 1e6;
   const percent = (share) => `${fixed(grid(100 * share), 1)} %`;
@@ -34,7 +34,7 @@ function marks({ warmup, end, floor, step, asks }, { fixed, line, polyline, circ
   let total = 0;
   for (let k = 0; k < RUN; k += 1) total += rate(k + extra);
   const start = rate(extra);
-  const one = `step ${step} uses it = ${it}: ${percent(here)} of the peak (${phase})`;
+  const one = `step ${step}, it = ${it}: ${percent(here)} of the peak (${phase})`;
   const two = `the first step: ${percent(start)}${start === 0 ? ", it moves nothing" : ""}`;
   const three = `mean over 1,000 steps: ${percent(total / RUN)}`;
   shapes.push(text(4, 240, one, "ink", { "font-weight": "bold" }), text(4, 260, two), text(4, 280, three));

@@ -63,6 +63,8 @@ function marks({ method, rate, factor, turn }, { fixed, line, polyline, circle, 
   shapes.push(
     line(WIDE - 6, HIGH, WIDE + 6, HIGH, "muted"),
     line(WIDE, HIGH - 6, WIDE, HIGH + 6, "muted"),
+    text(366, HIGH + 4, "x", "muted"),
+    text(WIDE - 4, 14, "y", "muted"),
   );
   const wide = (WIDE - 4) / UNIT, high = (HIGH - 4) / UNIT;
   const color = method === "AdamW" ? "blue" : "vermillion";
