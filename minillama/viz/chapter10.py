@@ -33,7 +33,7 @@ def descend(method: str, rate: float, turn: int, factor: float) -> dict:
     m = [0.0, 0.0]
     v = [0.0, 0.0]
     power1 = power2 = 1.0
-    points, losses = [(x, y)], []
+    points, losses, gradients = [(x, y)], [], []
     for _ in range(STEPS + 1):
         along, across = c * x + s * y, c * y - s * x
         losses.append(along * along + STEEP * across * across)
@@ -43,6 +43,7 @@ def descend(method: str, rate: float, turn: int, factor: float) -> dict:
             factor * (c * along - s * STEEP * across),
             factor * (s * along + c * STEEP * across),
         ]
+        gradients.append(g)
         if method == "AdamW":
             power1, power2 = power1 * BETA1, power2 * BETA2
             step = [0.0, 0.0]
@@ -54,7 +55,12 @@ def descend(method: str, rate: float, turn: int, factor: float) -> dict:
             step = g
         x, y = x - rate * step[0], y - rate * step[1]
         points.append((x, y))
-    return {"points": points, "left": len(points) <= STEPS, "share": losses[-1] / losses[0]}
+    return {
+        "points": points,
+        "gradient": gradients[0],
+        "left": len(points) <= STEPS,
+        "share": losses[-1] / losses[0],
+    }
 
 
 def _edge(a: float, b: float, room: float) -> float:
@@ -120,9 +126,11 @@ def _valley_marks(method: str, rate: float, factor: str, turn: int) -> list[dict
         last = f"after {STEPS} steps: loss below 0.0001 of the first"
     else:
         last = f"after {STEPS} steps: loss {_short(share)} of the first"
-    shapes += [text(4, 282, first), text(4, 302, last, font_weight="bold")]
+    gradient = f"gradient at the start: {_short(run['gradient'][0])} and {_short(run['gradient'][1])}"
+    shapes += [text(4, 274, gradient), text(4, 293, first), text(4, 312, last, font_weight="bold")]
     described = (
-        f"{method}, rate {marks.fixed(rate, 3)}, loss {factor}, valley turned by {turn}°: {first}; {last}."
+        f"{method}, rate {marks.fixed(rate, 3)}, loss {factor}, valley turned by {turn}°: "
+        f"{gradient}; {first}; {last}."
     )
     return [marks.title(described), *shapes]
 
@@ -139,7 +147,7 @@ def valley() -> FormulaExplorer:
             Control("turn", "Valley turned", tuple(TURNS), 0, "°"),
         ],
         title="Sixty steps in a valley, 50 times as steep across as along",
-        size=(380, 310),
+        size=(380, 320),
         name="valley",
     )
 

@@ -13,12 +13,13 @@ function descend(method, rate, turn, factor) {
   let x = c * START[0] - s * START[1], y = s * START[0] + c * START[1];
   const m = [0, 0], v = [0, 0];
   let power1 = 1, power2 = 1;
-  const points = [[x, y]], losses = [];
+  const points = [[x, y]], losses = [], gradients = [];
   for (let k = 0; k <= STEPS; k += 1) {
     const along = c * x + s * y, across = c * y - s * x;
     losses.push(along * along + STEEP * across * across);
     if (points.length > STEPS || Math.abs(x) + Math.abs(y) > 1000) break;
     const g = [factor * (c * along - s * STEEP * across), factor * (s * along + c * STEEP * across)];
+    gradients.push(g);
     let step = g;
     if (method === "AdamW") {
       power1 = power1 * BETA1;
@@ -34,7 +35,7 @@ function descend(method, rate, turn, factor) {
     y = y - rate * step[1];
     points.push([x, y]);
   }
-  return { points, left: points.length <= STEPS, share: losses[losses.length - 1] / losses[0] };
+  return { points, gradient: gradients[0], left: points.length <= STEPS, share: losses[losses.length - 1] / losses[0] };
 }
 function edge(a, b, room) {
   if (b > room) return (room - a) / (b - a);
@@ -46,7 +47,7 @@ function marks({ method, rate, factor, turn }, { fixed, line, polyline, circle, 
     const size = Math.abs(value);
     return fixed(value, size < 1 ? 4 : size < 100 ? 2 : 0);
   };
-  const { points, left, share } = descend(method, rate, turn, FACTORS[factor]);
+  const { points, gradient, left, share } = descend(method, rate, turn, FACTORS[factor]);
   const [c, s] = TURNS[turn];
   const shapes = [];
   for (const size of [1, 2, 3.6]) {
@@ -89,7 +90,9 @@ function marks({ method, rate, factor, turn }, { fixed, line, polyline, circle, 
   const last = left ? `thrown far out of the picture by step ${points.length - 1}`
     : share < 0.0001 ? `after ${STEPS} steps: loss below 0.0001 of the first`
     : `after ${STEPS} steps: loss ${short(share)} of the first`;
-  shapes.push(text(4, 282, first), text(4, 302, last, "ink", { "font-weight": "bold" }));
-  const described = `${method}, rate ${fixed(rate, 3)}, loss ${factor}, valley turned by ${turn}°: ${first}; ${last}.`;
+  const slope = `gradient at the start: ${short(gradient[0])} and ${short(gradient[1])}`;
+  shapes.push(text(4, 274, slope), text(4, 293, first), text(4, 312, last, "ink", { "font-weight": "bold" }));
+  const described = `${method}, rate ${fixed(rate, 3)}, loss ${factor}, valley turned by ${turn}°: `
+    + `${slope}; ${first}; ${last}.`;
   return [title(described), ...shapes];
 }
