@@ -1,6 +1,18 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, optimizers, residuals, rmsnorm, rope, swiglu
+from . import (
+    assembly,
+    attention,
+    cross_entropy,
+    data,
+    gqa,
+    one_file,
+    optimizers,
+    residuals,
+    rmsnorm,
+    rope,
+    swiglu,
+)
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,9 +21,13 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
+    "cross_entropy",
+    "data",
     "gqa",
+    "one_file",
     "optimizers",
     "residuals",
     "rmsnorm",
