@@ -1,6 +1,5 @@
 """Checkers of chapter 13: stubs wait, right answers pass, each wrong one meets the hint at its mistake."""
 
-import codecs
 import math
 
 import pytest
@@ -10,7 +9,7 @@ import minillama
 from minillama import checks
 from minillama.checks import generation
 
-ALL = [generation.probabilities, generation.min_p, generation.greedy, generation.stream_text]
+ALL = [generation.probabilities, generation.min_p, generation.greedy, generation.stop_at]
 NAMES = [each.__name__ for each in ALL]
 
 
@@ -99,24 +98,40 @@ def one_row_of_cache(model, ids, n):
     return ids
 
 
-def stream_text(pieces):
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    return [text for text in map(decoder.decode, pieces) if text]
-
-
-def stream_by_trying(pieces):
-    held, out = b"", []
+def stop_at(pieces, stop):
+    held, out = "", []
     for piece in pieces:
         held += piece
-        for end in range(len(held), -1, -1):
-            try:
-                text = held[:end].decode()
-                break
-            except UnicodeDecodeError:
-                pass
-        held = held[end:]
-        out += [text] if text else []
-    return out
+        before, found, _ = held.partition(stop)
+        if found:
+            return [*out, before] if before else out
+        keep = max(k for k in range(len(stop)) if held.endswith(stop[:k]))
+        if len(held) > keep:
+            out.append(held[: len(held) - keep])
+        held = held[len(held) - keep :]
+    return [*out, held] if held else out
+
+
+def stop_at_by_hand(pieces, stop):
+    """From the whole text: what is sure after each piece."""
+    whole, done, out = "", 0, []
+    for n, piece in enumerate(pieces):
+        whole += piece
+        end = whole.find(stop)
+        if end >= 0:
+            return [text for text in [*out, whole[done:end]] if text]
+        end = len(whole)
+        if n < len(pieces) - 1:
+            end = next(e for e in range(max(0, len(whole) - len(stop) + 1), len(whole) + 1)
+                       if stop.startswith(whole[e:]))  # fmt: skip
+        out.append(whole[done:end])
+        done = end
+    return [text for text in out if text]
+
+
+def joined(answer):
+    """All at once."""
+    return lambda pieces, stop: [text] if (text := "".join(answer(pieces, stop))) else []
 
 
 RIGHT = [
@@ -127,8 +142,8 @@ RIGHT = [
     (generation.greedy, greedy),
     (generation.greedy, greedy_in_two_parts),
     (generation.greedy, lambda model, ids, n: minillama.generate(model, ids, n, temperature=0)),
-    (generation.stream_text, stream_text),
-    (generation.stream_text, stream_by_trying),
+    (generation.stop_at, stop_at),
+    (generation.stop_at, stop_at_by_hand),
 ]
 
 
@@ -136,7 +151,7 @@ RIGHT = [
 def test_a_right_answer_passes(check, answer, capsys):
     result = check(answer)
     assert result and result.status == checks.PASSED, result.message
-    inputs = {"probabilities": 7, "min_p": 5, "greedy": 5, "stream_text": 6}[check.__name__]
+    inputs = {"probabilities": 7, "min_p": 5, "greedy": 5, "stop_at": 8}[check.__name__]
     assert capsys.readouterr().out == f"Exercise {ALL.index(check) + 1}: right on all {inputs} inputs.\n"
     assert result.name == f"generation.{check.__name__}"
 
@@ -240,26 +255,21 @@ WRONG = [
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n)[0], "The shape must be"),
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n) % 7, "Take the argmax of the last"),
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n).tolist(), "Return a tensor of token ids"),
+    (generation.stop_at, lambda ps, s: [p for p in ps if s not in p], "came in two pieces"),
+    (generation.stop_at, lambda ps, s: ["".join(ps).partition(s)[0] + s], "itself is not put out"),
+    (generation.stop_at, lambda ps, s: ["".join(ps).replace(s, "")], "from behind the stop word"),
+    (generation.stop_at, joined(stop_at), "came later than it could"),
+    (generation.stop_at, lambda ps, s: list("".join(stop_at(ps, s))), "cut finer"),
+    (generation.stop_at, lambda ps, s: [*stop_at(ps, s), ""], "An empty string was put out"),
+    (generation.stop_at, lambda ps, s: [*stop_at(ps, s), s[0]], "beginning of the stop word was put out"),
     (
-        generation.stream_text,
-        lambda ps: [p.decode(errors="replace") for p in ps],
-        "decoded before its last byte",
+        generation.stop_at,
+        lambda ps, s: stop_at(ps, s) if s in "".join(ps) else stop_at([*ps, s], s)[:-1] or ["x"],
+        "ended while something was held back",
     ),
-    (generation.stream_text, lambda ps: [p.decode(errors="ignore") for p in ps], "Bytes got lost"),
-    (
-        generation.stream_text,
-        lambda ps: [t for t in (p.decode(errors="ignore") for p in ps) if t],
-        "Bytes got lost",
-    ),
-    (
-        generation.stream_text,
-        lambda ps: list(map(codecs.getincrementaldecoder("utf-8")().decode, ps)),
-        "An empty string was put out",
-    ),
-    (generation.stream_text, lambda ps: [b"".join(ps).decode()], "All text came at the end"),
-    (generation.stream_text, lambda ps: list(b"".join(ps).decode()), "but cut finer"),
-    (generation.stream_text, lambda ps: ["?"] * len(ps), "decode as much of the held bytes"),
-    (generation.stream_text, lambda ps: b"".join(ps).decode(), "Return a list of strings"),
+    (generation.stop_at, lambda ps, s: stop_at(ps, s)[:1], "ended while something was held back"),
+    (generation.stop_at, lambda ps, s: ["?"] * len(ps), "Hold back the longest end"),
+    (generation.stop_at, lambda ps, s: "".join(stop_at(ps, s)), "Return a list of strings"),
 ]
 
 

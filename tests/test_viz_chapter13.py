@@ -16,7 +16,7 @@ def seen():
 
 @pytest.fixture(scope="module")
 def explorer():
-    return viz.next_token()
+    return viz.sampling_filters()
 
 
 def logits_of(seen, context) -> torch.Tensor:

@@ -257,65 +257,62 @@ def _equal(a, b) -> bool:
     return a.shape == b.shape and torch.equal(a.double(), b.double())
 
 
-HALF = "A � appeared: a piece was decoded before its last byte had come. Keep the unfinished bytes."
-LOST = "Bytes got lost. What cannot be decoded yet belongs in front of the next piece."
-EMPTY = "An empty string was put out. When a piece completes no character, put out nothing."
-AT_ONCE = "All text came at the end. Put out what is complete after each piece."
-ONE_BY_ONE = "The text is right, but cut finer: put out what a piece completes as one string."
+THROUGH = (
+    "The stop word came in two pieces and went through. Look for it in all that is held, the new piece added."
+)
+PART = "The beginning of the stop word was put out. Hold back what may become the stop word."
+ITSELF = "The stop word itself is not put out, only what stands before it."
+BEHIND = "Text from behind the stop word was put out. End there, whatever is still to come."
+HELD = "The text ended while something was held back. It was no stop word after all: put it out."
+EMPTY = "An empty string was put out. When nothing can be said yet, put out nothing."
+LATE = "The text is right, but it came later than it could: hold back only what may begin the stop word."
+FINER = "The text is right, but cut finer: put out what a piece completes as one string."
 
 
-@checker("generation.stream_text", 4)
-def stream_text(attempt: Attempt) -> None:
-    """`fn(pieces)` turns pieces of UTF-8 into strings that are complete: a list, none empty."""
+@checker("generation.stop_at", 4)
+def stop_at(attempt: Attempt) -> None:
+    """`fn(pieces, stop)` puts out each piece as early as it can, and ends before the first `stop`."""
     cases = [
-        _cut("né, 日本", [2, 1, 3, 2]),
-        _cut("play on", [4, 1, 2]),
-        _cut("🎵🎵", [1, 1, 1, 1, 2, 2]),
-        _cut("¿é?", [1, 1, 1, 2]),
-        _cut("日", [1, 1, 1]),
-        [],
+        (["I am a", " man.", "E", "ND and", " more"], "END"),
+        (["GEN", "ERAL", " END"], "END"),
+        (["KING\n", "\nI am"], "\n\n"),
+        (["play", " on"], "END"),
+        (["wait E", "N"], "END"),
+        (["aa", "ab", "a"], "aab"),
+        (["ENDEND"], "END"),
+        ([], "END"),
     ]
-    for pieces in cases:
-        got = attempt(pieces=pieces)
-        expected = _streamed(pieces)
+    for pieces, stop in cases:
+        got = attempt(pieces=pieces, stop=stop)
+        expected = _stopped(pieces, stop)
         if not isinstance(got, list) or not all(isinstance(each, str) for each in got):
             attempt.fail(show(expected), show(got), "Return a list of strings.")
-        whole = b"".join(pieces).decode()
-        lenient = [piece.decode(errors="ignore") for piece in pieces]
-        hint = "After each piece: decode as much of the held bytes as is complete, keep the rest."
-        if any("�" in each for each in got):
-            hint = HALF
-        elif "".join(got) == whole:
-            if "" in got:
-                hint = EMPTY
-            elif len(got) < len(expected):
-                hint = AT_ONCE
-            elif len(got) > len(expected):
-                hint = ONE_BY_ONE
-        elif got in (lenient, [each for each in lenient if each]):
-            hint = LOST
-        attempt.match(got, expected, lambda a, b: a == b, hint=hint)
+        if got == expected:
+            continue
+        whole, right, said = "".join(pieces), "".join(expected), "".join(got)
+        hint = "Hold back the longest end of the text that is a beginning of the stop word, no more."
+        if said == right:
+            hint = EMPTY if "" in got else LATE if len(got) < len(expected) else FINER
+        elif stop in said:
+            hint = ITSELF if said == right + stop else THROUGH
+        elif said == right + whole[len(right) + len(stop) :] != right:
+            hint = BEHIND
+        elif whole.startswith(said) and len(said) < len(right):
+            hint = HELD
+        elif said.startswith(right) and stop.startswith(said[len(right) :]):
+            hint = PART
+        attempt.fail(show(expected), show(got), hint)
 
 
-def _cut(text: str, sizes: list[int]) -> list[bytes]:
-    data, pieces, at = text.encode(), [], 0
-    for size in sizes:
-        pieces.append(data[at : at + size])
-        at += size
-    return [*pieces, data[at:]] if at < len(data) else pieces
-
-
-def _streamed(pieces: list[bytes]) -> list[str]:
-    held, out = b"", []
+def _stopped(pieces: list[str], stop: str) -> list[str]:
+    held, out = "", []
     for piece in pieces:
         held += piece
-        for keep in range(min(4, len(held) + 1)):  # a character has at most 3 bytes unfinished
-            try:
-                text = held[: len(held) - keep].decode()
-            except UnicodeDecodeError:
-                continue
-            held = held[len(held) - keep :]
-            if text:
-                out.append(text)
+        if stop in held:
+            out.append(held[: held.index(stop)])
+            held = ""
             break
-    return out
+        keep = next(k for k in range(len(stop) - 1, -1, -1) if held.endswith(stop[:k]))
+        out.append(held[: len(held) - keep])
+        held = held[len(held) - keep :]
+    return [text for text in [*out, held] if text]

@@ -58,7 +58,7 @@ class _Distributions:
         }
 
     def marks(self, context: str, temperature: float, k: int, p: float) -> list[dict]:
-        """The picture; next_token.js is its twin."""
+        """The picture; sampling_filters.js is its twin."""
         r = self.filtered(context, temperature, k, p)
         shapes = [
             text(0, 14, "next token", font_weight="bold"),
@@ -104,12 +104,12 @@ class _Distributions:
         return [marks.title(described), *shapes]
 
 
-def next_token() -> FormulaExplorer:
+def sampling_filters() -> FormulaExplorer:
     """Temperature, k and p on what the small model expects after four contexts."""
     seen = _Distributions()
     return formula(
         seen.marks,
-        read_asset("next_token.js").replace("DATA", as_json(seen.data)),
+        read_asset("sampling_filters.js").replace("DATA", as_json(seen.data)),
         [
             Control("context", "After", tuple(seen.data), next(iter(seen.data))),
             Control(
@@ -120,5 +120,5 @@ def next_token() -> FormulaExplorer:
         ],
         title="What the filters leave of 4,096 tokens",
         size=(380, 331),
-        name="next-token",
+        name="sampling-filters",
     )

@@ -1,76 +1,57 @@
-// The twin of _Distributions.marks in chapter13.py: the same operations in the same order.
-const data = DATA;
-const ROWS = 12;
-const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
-const known = {};
-function weighed(context, temperature) {
-  const key = `${context} ${temperature}`;
-  if (!known[key]) {
-    let below = 0, total = 0;
-    const weights = data[context].steps.map((step) => {
-      below += step;
-      const weight = Math.floor(Math.exp(-below / 100 / temperature) * 1e9 + 0.5);
-      total += weight;
-      return weight;
-    });
-    known[key] = [weights, total];
-  }
-  return known[key];
+// The twin of _next_token_marks in chapter08.py: the same operations in the same order.
+const words = ["love", "life", "gold", "war"];
+const snap = (value) => Math.floor(value * 1e9 + 0.5) / 1e9;
+function nextWord(scores, came) {
+  const top = Math.max(...scores);
+  const e = scores.map((s) => snap(Math.exp(s - top)));
+  const total = e[0] + e[1] + e[2] + e[3];
+  const p = e.map((value) => value / total);
+  const loss = snap(Math.log(total)) + top - scores[came];
+  const gradient = p.map((value, i) => value - (i === came ? 1 : 0));
+  let square = 0;
+  for (const value of gradient) square += value * value;
+  return { p, loss, gradient, length: Math.sqrt(square) };
 }
-function filtered({ context, temperature, k, p }) {
-  const [weights, total] = weighed(context, temperature);
-  let among = 0, kept = 0, mass = 0, entropy = 0;
-  for (let i = 0; i < Math.min(k, weights.length); i += 1) among += weights[i];
-  while (kept < k && kept < weights.length && (kept === 0 || mass < (p - 1e-6) * among || p === 1)) {
-    mass += weights[kept];
-    kept += 1;
-  }
-  for (let i = 0; i < kept; i += 1) {
-    if (weights[i] > 0) entropy -= weights[i] / mass * Math.log(weights[i] / mass);
-  }
-  const [plain, plainTotal] = weighed(context, 1);
-  const first = Array.from({ length: ROWS }, (_, i) => i);
-  return {
-    plain: first.map((i) => plain[i] / plainTotal),
-    share: first.map((i) => (i < kept ? weights[i] / mass : 0)),
-    kept, mass: mass / total, entropy,
-  };
-}
-function marks(values, { fixed, rect, text, title }) {
-  const r = filtered(values);
-  const { tokens, steps } = data[values.context];
-  const end = { "text-anchor": "end", "font-size": 12 };
+function marks({ s1, s2, s3, s4, came }, { fixed, line, rect, text, title }) {
+  const scores = [s1, s2, s3, s4];
+  const right = words.indexOf(came);
+  const r = nextWord(scores, right);
+  const small = { "font-size": 12 };
+  const bold = { "font-weight": "bold" };
+  const end = { "text-anchor": "end", ...small };
   const shapes = [
-    text(0, 14, "next token", "ink", { "font-weight": "bold" }),
-    text(318, 14, "model", "muted", end),
-    text(380, 14, "drawn", "ink", { ...end, "font-weight": "bold" }),
+    text(0, 14, "Score z", "ink", bold),
+    text(84, 14, "Probability p", "ink", bold),
+    text(205, 14, "Gradient p − y", "ink", bold),
+    line(285, 26, 285, 146, "muted"),
   ];
-  const told = [];
-  const longest = Math.max(r.plain[0], r.share[0]);
-  tokens.forEach((token, i) => {
-    const y = 34 + 19 * i, plain = r.plain[i], share = r.share[i];
-    const gone = i >= r.kept;
+  words.forEach((word, i) => {
+    const y = 32 + 30 * i;
+    const p = r.p[i], g = r.gradient[i];
+    const color = i === right ? "blue" : "vermillion";
     shapes.push(
-      text(0, y, token, gone ? "muted" : "ink"),
-      rect(110, y - 12, 160 * share / longest, 8, "blue"),
-      rect(110, y - 4, 160 * plain / longest, 4, "muted"),
-      text(318, y, `${fixed(100 * plain, 1)} %`, "muted", end),
-      text(380, y, gone ? "–" : `${fixed(100 * share, 1)} %`, gone ? "muted" : "ink",
-        { ...end, "font-weight": gone ? "normal" : "bold" }),
+      text(0, y + 15, word, "ink", i === right ? bold : {}),
+      text(77, y + 15, fixed(scores[i], 1), "muted", end),
+      rect(84, y, 52 * p, 20, color),
+      text(176, y + 15, fixed(p, 3), "ink", end),
+      rect(285 + 48 * Math.min(g, 0), y, 48 * Math.abs(g), 20, color),
+      text(380, y + 15, fixed(g, 3), "ink", end),
     );
-    if (i < 3) told.push(`${token} ${gone ? "struck out" : `${fixed(100 * share, 1)} %`}`);
   });
-  const bottom = 34 + 19 * ROWS;
-  const kept = `${grouped(r.kept)} of ${grouped(steps.length)} tokens kept`;
-  const rule = `top-k leaves ${grouped(values.k)}, top-p asks for ${fixed(values.p, 2)} of their mass`;
-  const mass = `${fixed(100 * r.mass, 1)} % of the mass at this temperature`;
-  const spread = `entropy ${fixed(r.entropy, 2)} nats, as of ${fixed(Math.exp(r.entropy), 1)} equal tokens`;
+  const guess = 1.386294361;
+  const verdict = Math.abs(r.loss - guess) < 0.0005 ? "as good as guessing"
+    : `${r.loss < guess ? "better" : "worse"} than guessing`;
   shapes.push(
-    text(0, bottom + 6, kept, "ink", { "font-weight": "bold" }),
-    text(0, bottom + 25, rule),
-    text(0, bottom + 44, mass),
-    text(0, bottom + 63, spread),
+    text(0, 172, `ln Σ eᶻ = ${fixed(r.loss + scores[right], 3)}`, "muted", small),
+    text(140, 172, `z of “${came}” = ${fixed(scores[right], 1)}`, "muted", small),
+    text(0, 196, `Loss ${fixed(r.loss, 3)}`, "ink", bold),
+    text(140, 196, `${verdict} (ln 4 = ${fixed(guess, 3)})`, "ink", small),
+    text(0, 220, `‖p − y‖ = ${fixed(r.length, 3)}`, "ink", bold),
+    text(140, 220, `the gradient's length, below √2 = ${fixed(Math.sqrt(2), 3)}`, "ink", small),
   );
-  const described = `After “${values.context}”: ${told.join(", ")}. ${kept}: ${rule}. ${mass}; ${spread}.`;
+  const list = (numbers, digits) => numbers.map((value) => fixed(value, digits)).join(", ");
+  const shares = words.map((word, i) => `${word} ${fixed(r.p[i], 3)}`).join(", ");
+  const described = `Scores ${list(scores, 1)} give the probabilities ${shares}. The next word was ${came}: `
+    + `loss ${fixed(r.loss, 3)}, ${verdict}. Gradient ${list(r.gradient, 3)}, of length ${fixed(r.length, 3)}.`;
   return [title(described), ...shapes];
 }
