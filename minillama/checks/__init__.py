@@ -1,6 +1,19 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, data, gqa, residuals, rmsnorm, rope, swiglu
+from . import (
+    assembly,
+    attention,
+    cross_entropy,
+    data,
+    generation,
+    gqa,
+    one_file,
+    optimizers,
+    residuals,
+    rmsnorm,
+    rope,
+    swiglu,
+)
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,10 +22,15 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
+    "cross_entropy",
     "data",
+    "generation",
     "gqa",
+    "one_file",
+    "optimizers",
     "residuals",
     "rmsnorm",
     "rope",
