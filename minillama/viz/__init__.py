@@ -10,7 +10,9 @@ from .chapter06 import residual_streams
 from .chapter07 import model_bill
 from .chapter08 import next_token
 from .chapter09 import einsum_letters
+from .chapter10 import schedule, valley
 from .chapter11 import token_growth
+from .chapter13 import sampling_filters
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -65,10 +67,13 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "sampling_filters",
+    "schedule",
     "slopes",
     "softmax_hill",
     "softmax_rows",
     "token_growth",
     "trained_heads",
     "use_style",
+    "valley",
 ]
