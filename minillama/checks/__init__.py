@@ -1,6 +1,19 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import assembly, attention, data, gqa, residuals, rmsnorm, rope, swiglu
+from . import (
+    assembly,
+    attention,
+    cross_entropy,
+    data,
+    generation,
+    gqa,
+    one_file,
+    optimizers,
+    residuals,
+    rmsnorm,
+    rope,
+    swiglu,
+)
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -12,8 +25,12 @@ __all__ = [
     "assembly",
     "attention",
     "choice",
+    "cross_entropy",
     "data",
+    "generation",
     "gqa",
+    "one_file",
+    "optimizers",
     "residuals",
     "rmsnorm",
     "rope",

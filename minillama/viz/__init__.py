@@ -8,7 +8,11 @@ from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
 from .chapter07 import model_bill
+from .chapter08 import next_token
+from .chapter09 import einsum_letters
+from .chapter10 import schedule, valley
 from .chapter11 import token_growth
+from .chapter13 import sampling_filters
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -45,6 +49,7 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "Control",
+    "einsum_letters",
     "formula",
     "frames",
     "gated_unit",
@@ -54,6 +59,7 @@ __all__ = [
     "marks",
     "memories",
     "model_bill",
+    "next_token",
     "norm_walkthrough",
     "rc_params",
     "recorded",
@@ -61,10 +67,13 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "sampling_filters",
+    "schedule",
     "slopes",
     "softmax_hill",
     "softmax_rows",
     "token_growth",
     "trained_heads",
     "use_style",
+    "valley",
 ]
