@@ -365,17 +365,19 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
         architecture = fields.get("general.architecture")
         raise ValueError(f"general.architecture = {architecture!r} is not supported, only 'llama'")
 
-    def read(name, default=None):
+    def read(name, default=None, kind=int):
         value = fields.get(f"llama.{name}", default)
         if value is None:
             raise ValueError(f"the GGUF file lacks llama.{name}")
-        if type(value) not in (int, float) or value <= 0:
-            raise ValueError(f"llama.{name} = {value!r} is not supported, only one number > 0")
+        if type(value) not in (int, kind) or not 0 < value < 2**64:
+            number = "whole number" if kind is int else "number"
+            raise ValueError(f"llama.{name} = {value!r} is not supported, only one {number} > 0")
         # float32 in the file: 1e-5 arrives as 9.99999974e-06
         return float(str(np.float32(value))) if isinstance(value, float) else value
 
     n_heads, d_model = read("attention.head_count"), read("embedding_length")
     head_dim = read("attention.key_length", d_model // n_heads)
+    tokens = fields.get("tokenizer.ggml.tokens")
     refused = [
         ("llama.rope.dimension_count", fields.get("llama.rope.dimension_count", head_dim), head_dim),
         ("llama.attention.value_length", fields.get("llama.attention.value_length", head_dim), head_dim),
@@ -387,7 +389,7 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
         if value != supported:
             raise ValueError(f"{name} = {value!r} is not supported, only {supported!r}")
     return MiniLLaMAConfig(
-        vocab_size=read("vocab_size", len(fields.get("tokenizer.ggml.tokens", [])) or None),
+        vocab_size=read("vocab_size", len(tokens) if isinstance(tokens, list) and tokens else None),
         d_model=d_model,
         n_layers=read("block_count"),
         n_q_heads=n_heads,
@@ -395,8 +397,8 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
         head_dim=head_dim,
         d_ffn=read("feed_forward_length"),
         max_seq_len=read("context_length"),
-        rope_theta=read("rope.freq_base", 10000.0),
-        norm_eps=read("attention.layer_norm_rms_epsilon"),
+        rope_theta=read("rope.freq_base", 10000.0, float),
+        norm_eps=read("attention.layer_norm_rms_epsilon", kind=float),
         tie_word_embeddings=tied,
     )
 
@@ -415,13 +417,16 @@ def _tokenizer_from_gguf(fields: dict) -> Tokenizer:
             f"tokenizer.ggml.model = {fields['tokenizer.ggml.model']!r} is not supported, only 'gpt2'"
         )
     tokens, types, eos = read("tokens", list), read("token_type", list), read("eos_token_id", int)
+    merges = read("merges", list)
+    if not all(isinstance(text, str) for text in (*tokens, *merges)):
+        raise ValueError("tokenizer.ggml.tokens and .merges must be lists of texts")
     if len(types) != len(tokens) or not 0 <= eos < len(tokens):
         raise ValueError(
             f"the tokenizer has {len(tokens)} tokens and {len(types)} token types, and ends texts with {eos}"
         )
     return Tokenizer(
         tokens,
-        read("merges", list),
+        merges,
         special_tokens=[
             token for token, kind in zip(tokens, types, strict=True) if kind in (3, 4)
         ],  # 3: control, 4: defined by the user

@@ -9,6 +9,7 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -66,6 +67,14 @@ class GGUFFile:
         if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
             raise ValueError(f"general.alignment = {alignment!r} is no power of two")
         self.data_start = -(-self._at // alignment) * alignment
+        starts = sorted(entry.start for entry in self.tensors.values())
+        for start in starts:
+            if start % alignment:
+                raise ValueError(f"a tensor starts at byte {start:,}, which is no multiple of {alignment}")
+        self._next = dict(pairwise(starts))
+        for start, following in self._next.items():
+            if start == following:
+                raise ValueError(f"two tensors start at byte {start:,}")
 
     def read(self, entry: TensorEntry, block: int, block_bytes: int) -> np.ndarray:
         """A tensor's bytes as uint8, (rows, bytes per row); `block` values of a row take `block_bytes`."""
@@ -76,6 +85,9 @@ class GGUFFile:
         start, count = self.data_start + entry.start, prod(shape)
         if start + count > self._size:
             raise ValueError(f"{entry.name!r} ends at byte {start + count:,}, the file at {self._size:,}")
+        # One stretch of bytes under many names would grow without bound when it is unpacked.
+        if entry.start + count > self._next.get(entry.start, self._size):
+            raise ValueError(f"{entry.name!r} runs into the tensor after it")
         return np.frombuffer(self._bytes, np.uint8, count, start).reshape(shape)
 
     def _take(self, count: int) -> int:
@@ -118,7 +130,7 @@ class GGUFFile:
         name, n_dims = self._string(), self._number("I")
         if not 1 <= n_dims <= MOST_DIMENSIONS:
             raise ValueError(f"tensor {name!r} has {n_dims} dimensions; 1 to {MOST_DIMENSIONS} are allowed")
-        shape = tuple(self._number("Q") for _ in range(n_dims))[
-            ::-1
-        ]  # the fastest axis comes first in the file
+        shape = tuple(self._number("Q") for _ in range(n_dims))[::-1]  # the file begins with the fastest axis
+        if 0 in shape:
+            raise ValueError(f"tensor {name!r} has an axis of length 0")
         return TensorEntry(name, shape, self._number("I"), self._number("Q"))

@@ -1,5 +1,6 @@
 """Llamas from GGUF files: written here with the library `gguf`, and a published one if it is in the cache."""
 
+import math
 import random
 import resource
 import struct
@@ -54,6 +55,7 @@ def write(path, model, tokenizer, *, change=None, fields=None, kind=None):
             numbers[name] = value
         elif isinstance(value, float):
             floats[name] = value
+    lists = {name: value for name, value in (fields or {}).items() if isinstance(value, list)}
     for name, value in numbers.items():
         writer.add_uint32(name, value)
     for name, value in floats.items():
@@ -61,12 +63,12 @@ def write(path, model, tokenizer, *, change=None, fields=None, kind=None):
     for name, value in strings.items():
         if name != "general.architecture":  # the writer's own
             writer.add_string(name, value)
-    writer.add_array("tokenizer.ggml.tokens", sorted(vocab, key=vocab.get))
+    if "tokenizer.ggml.tokens" not in numbers:
+        writer.add_array("tokenizer.ggml.tokens", sorted(vocab, key=vocab.get))
     types = [3 if i == tokenizer.eos_id else 1 for i in range(tokenizer.vocab_size)]
     writer.add_array("tokenizer.ggml.token_type", types)
-    writer.add_array(
-        "tokenizer.ggml.merges", [" ".join(pair) for pair in tokenizer._fields["model"]["merges"]]
-    )
+    merges = [" ".join(pair) for pair in tokenizer._fields["model"]["merges"]]
+    writer.add_array("tokenizer.ggml.merges", lists.get("tokenizer.ggml.merges", merges))
     if "tokenizer.ggml.eos_token_id" not in numbers:
         writer.add_uint32("tokenizer.ggml.eos_token_id", tokenizer.eos_id)
     tensors = {}
@@ -257,6 +259,9 @@ HUGE = 2**60
         (header(fields=[(b"general.alignment", 4, struct.pack("<I", 24))]), "no power of two"),
         (header(n_tensors=1, entries=entry(n_dims=2**31)), "2147483648 dimensions"),
         (header(n_tensors=2, entries=2 * entry()), "tensor 'w' stands there twice"),
+        (header(n_tensors=2, entries=entry() + entry(b"v")), "two tensors start at byte 0"),
+        (header(n_tensors=1, entries=entry(start=40)), "starts at byte 40, which is no multiple of 32"),
+        (header(n_tensors=1, entries=entry(dims=(0, 2**63))), "'w' has an axis of length 0"),
     ],
 )
 def test_a_header_that_cannot_be_is_named(tmp_path, data, message):
@@ -286,6 +291,17 @@ def test_a_tensor_that_cannot_be_there_is_named(tmp_path, given, message):
         file.read(file.tensors["w"], *gguf.GGML_QUANT_SIZES[kind])
 
 
+def test_tensors_that_share_bytes_are_named(tmp_path):
+    """Small on the disk, unpacked they would fill the memory."""
+    path = tmp_path / "m.gguf"
+    entries = b"".join(entry(b"%d" % i, dims=(32, 64), kind=3, start=32 * i) for i in range(40))
+    path.write_bytes(header(n_tensors=40, entries=entries) + bytes(40 * 32 + 1280))
+    file = GGUFFile(path)
+    with pytest.raises(ValueError, match="'0' runs into the tensor after it"):
+        file.read(file.tensors["0"], 32, 20)
+    assert file.read(file.tensors["39"], 32, 20).shape == (64, 20)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -296,6 +312,12 @@ def test_a_tensor_that_cannot_be_there_is_named(tmp_path, given, message):
         ({"llama.vocab_size": 2**32 - 1}, "has shape"),
         ({"llama.attention.head_count": 0}, "head_count = 0 is not supported"),
         ({"llama.attention.head_count": "six"}, "head_count = 'six'"),
+        ({"llama.attention.head_count": 1e-30}, "only one whole number > 0"),
+        ({"llama.rope.freq_base": math.inf}, "freq_base = inf is not supported, only one number > 0"),
+        ({"llama.attention.layer_norm_rms_epsilon": math.nan}, "epsilon = nan"),
+        ({"tokenizer.ggml.tokens": 5, "llama.vocab_size": None}, "lacks llama.vocab_size"),
+        ({"tokenizer.ggml.tokens": 5}, "tokens must be list, not int"),
+        ({"tokenizer.ggml.merges": [1, 2]}, "must be lists of texts"),
         ({"tokenizer.ggml.eos_token_id": 10**6}, "ends texts with 1000000"),
     ],
 )
