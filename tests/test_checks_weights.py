@@ -60,6 +60,7 @@ RIGHT = [
     (weights.block, block_by_library),
     (weights.quantize, quantize),
     (weights.quantize, by_torch),
+    (weights.quantize, lambda v: (*quantize(v)[:2], [np.int64(c) for c in quantize(v)[2]])),
     (weights.first_difference, first_difference),
     (weights.first_difference, lambda a, b: torch.tensor(first_difference(a, b))),
 ]
@@ -162,7 +163,7 @@ WRONG = [
     (weights.block, paired, "not neighbors"),
     (weights.block, high_first, "low half of each byte"),
     (weights.block, lambda r: [v + 8 * struct.unpack("<e", r[:2])[0] for v in block(r)], "8 is missing"),
-    (weights.block, codes_only, "Multiply them by the scale"),
+    (weights.block, codes_only, "Multiply them by the step"),
     (weights.block, big_endian, "little-endian half"),
     (
         weights.block,
@@ -171,6 +172,7 @@ WRONG = [
     ),
     (weights.block, lambda r: block(r)[:16], "taken apart into two"),
     (weights.block, lambda r: [block(r)[:16], block(r)[16:]], "Return the 32 values"),
+    (weights.block, lambda r: [None] * 32, "one flat list"),
     (weights.block, lambda r: [-v for v in block(r)], "Value i (0 to 15)"),
     (weights.quantize, sixteenths, "fifteen gaps"),
     (weights.quantize, truncated, "Round to the nearest"),
@@ -180,6 +182,8 @@ WRONG = [
     (weights.quantize, lambda v: (*quantize(v)[:2], quantize(v)[2][:4]), "three things"),
     (weights.quantize, lambda v: (*quantize(v)[:2], [15 - c for c in quantize(v)[2]]), "Code 0 is"),
     (weights.quantize, lambda v: (*quantize(v)[:2], [c + 0.5 for c in quantize(v)[2]]), "whole numbers"),
+    (weights.quantize, lambda v: (*quantize(v)[:2], [math.inf] * 32), "whole numbers"),
+    (weights.quantize, lambda v: (*quantize(v)[:2], [None] * 32), "whole numbers"),
     (weights.quantize, lambda v: (quantize(v)[0], max(v), quantize(v)[2]), "Code 0 is the minimum"),
     (weights.first_difference, gaps(lambda d: d.abs().max(), relative=False), "threshold is relative"),
     (weights.first_difference, gaps(lambda d: d.max()), "absolute value"),

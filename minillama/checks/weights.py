@@ -22,19 +22,18 @@ FROM_OFFSETS = "A shape does not follow from the offsets; it stands in the entry
 PAIRED = "A byte holds values i and i + 16, not neighbors: first the 16 low halves, then the 16 high ones."
 HIGH_FIRST = "The low half of each byte (byte & 15) comes first, the high half (byte >> 4) is value i + 16."
 NO_EIGHT = "8 is missing: a code from 0 to 15 stands for code − 8, so that zero lies on the ladder."
-NO_SCALE = "These are the codes, less 8. Multiply them by the scale."
-SCALE_BIG_END = "The scale is a little-endian half: struct.unpack('<e', raw[:2])."
+NO_SCALE = "These are the codes, less 8. Multiply them by the step."
+SCALE_BIG_END = "The step is a little-endian half: struct.unpack('<e', raw[:2])."
 SCALE_AS_INT = (
-    "The scale's two bytes are a half-precision float, not an integer: struct.unpack('<e', raw[:2])."
+    "The step's two bytes are a half-precision float, not an integer: struct.unpack('<e', raw[:2])."
 )
 HALF_A_BLOCK = "16 bytes hold 32 codes: each byte is taken apart into two."
-TWO_SCALES = "The bias of a Q4_0 block is fixed. Only two bytes stand before the codes."
 
-TRUNCATED = "Round to the nearest step; int() rounds towards zero and doubles the typical error."
-SIXTEEN = "Sixteen steps of the ladder enclose fifteen gaps: divide the range by 15."
+TRUNCATED = "Round to the nearest rung; int() rounds towards zero and doubles the typical error."
+SIXTEEN = "Sixteen rungs enclose fifteen gaps: divide the range by 15."
 SYMMETRIC = "The ladder stands on the block's own minimum and ends at its maximum; it need not contain zero."
 FLAT = "All values are equal, so the range is 0: divide by nothing, and let every code be 0."
-THREE = "Return three things: scale, minimum, and the list of codes."
+THREE = "Return three things: step, lowest, and the list of codes."
 NOT_WHOLE = "Codes are whole numbers from 0 to 15."
 UPSIDE_DOWN = "Code 0 is the minimum, and codes grow with the values."
 
@@ -131,7 +130,8 @@ def block(attempt: Attempt) -> None:
             attempt.fail(
                 show(expected), show(got), HALF_A_BLOCK if short else "Return the 32 values as a list."
             )
-        if isinstance(got[0], list | tuple):
+        got = [v.item() if hasattr(v, "item") else v for v in got]
+        if not all(isinstance(v, int | float) for v in got):
             attempt.fail(show(expected), show(got), "Return one flat list of 32 numbers.")
         pairs = [scaled for i in range(16) for scaled in (expected[i], expected[i + 16])]
         swapped = [scaled for i in range(16) for scaled in (expected[i + 16], expected[i])]
@@ -146,8 +146,8 @@ def block(attempt: Attempt) -> None:
             (_q4_0(raw, order=">e"), SCALE_BIG_END),
             ([as_int * value for value in plain], SCALE_AS_INT),
         ]
-        hint = "Value i (0 to 15) is scale · (low half of byte i − 8), value i + 16 takes the high half."
-        attempt.match([float(v) for v in got], expected, close, wrong=wrong, hint=hint)
+        hint = "Value i (0 to 15) is step · (low half of byte i − 8), value i + 16 takes the high half."
+        attempt.match(got, expected, close, wrong=wrong, hint=hint)
 
 
 def _steps(values: list[float], scale: float, low: float, rounded=round) -> list[int]:
@@ -169,37 +169,37 @@ def quantize(attempt: Attempt) -> None:
         scale = (high - low) / 15
         codes = _steps(values, scale, low)
         if not isinstance(got, tuple | list) or len(got) != 3:
-            attempt.fail("(scale, minimum, codes)", show(got), THREE)
+            attempt.fail("(step, lowest, codes)", show(got), THREE)
         found_scale, found_low, found_codes = (
             x.tolist() if hasattr(x, "tolist") else x for x in got
         )  # tensors, arrays
         if not isinstance(found_codes, list | tuple) or len(found_codes) != len(values):
             attempt.fail(f"codes {show(codes)}", f"codes {show(found_codes)}", THREE)
-        found_codes = list(found_codes)
-        if scale == 0 and any(not isinstance(c, int | float) or c != 0 for c in found_codes):
+        found_codes = [c.item() if hasattr(c, "item") else c for c in found_codes]
+        if not all(isinstance(c, int | float) and (c == c // 1 or scale == 0) for c in found_codes):
+            attempt.fail(f"codes {show(codes)}", f"codes {show(found_codes)}", NOT_WHOLE)
+        if scale == 0 and any(found_codes):
             attempt.fail(f"codes {show(codes)}", f"codes {show(found_codes)}", FLAT)
         most = max(abs(v) for v in values)
         for name, expected, came, wrong in (
-            ("minimum", low, found_low, [(-most, SYMMETRIC), (0.0, SYMMETRIC), (high, UPSIDE_DOWN)]),
+            ("lowest", low, found_low, [(-most, SYMMETRIC), (0.0, SYMMETRIC), (high, UPSIDE_DOWN)]),
             (
-                "scale",
+                "step",
                 scale,
                 found_scale,
                 [((high - low) / 16, SIXTEEN), (2 * most / 15, SYMMETRIC), (most / 7, SYMMETRIC)],
             ),
         ):
-            if scale == 0 and name == "scale" and isinstance(came, int | float) and math.isfinite(came):
+            if scale == 0 and name == "step" and isinstance(came, int | float) and math.isfinite(came):
                 continue  # any scale will do where all codes are 0
-            hint = "The ladder stands on the minimum; its scale is (maximum − minimum) / 15."
+            hint = "The ladder stands on the minimum; its step is (maximum − minimum) / 15."
             attempt.match(came, expected, _near, wrong=wrong, hint=hint, what=name)
-        if any(c != int(c) for c in found_codes if isinstance(c, float)):
-            attempt.fail(f"codes {show(codes)}", f"codes {show(found_codes)}", NOT_WHOLE)
         wrong = [
             (_steps(values, scale, low, int), TRUNCATED),
             (_steps(values, scale, low, math.ceil), TRUNCATED),
             ([15 - c for c in codes], UPSIDE_DOWN),
         ]
-        hint = "A code is (value − minimum) / scale, rounded to the nearest whole number."
+        hint = "A code is (value − minimum) / step, rounded to the nearest whole number."
         attempt.match([int(c) for c in found_codes], codes, _equal, wrong=wrong, hint=hint, what="codes")
 
 
