@@ -24,7 +24,7 @@ TOKENIZER, TRAIN, VALIDATION = "tokenizer.json", "train.tokens", "validation.tok
 SIZES = {
     "small": (
         dict(d_model=192, n_layers=4, n_q_heads=6, n_kv_heads=2, head_dim=32, d_ffn=512, max_seq_len=256),
-        dict(steps=600, batch_size=8, seq_len=256, lr=3e-3, lr_min=3e-4, warmup=40),
+        dict(steps=1800, batch_size=4, seq_len=256, lr=3e-3, lr_min=1e-4, warmup=60, eval_batches=16),
     ),
     "full": ({}, dict(steps=2000, batch_size=16, seq_len=512, lr=6e-4, lr_min=6e-5, warmup=200)),
 }

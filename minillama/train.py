@@ -134,15 +134,16 @@ def accumulate(
 
 @torch.no_grad()
 def evaluate(model, tokens, batch_size: int, seq_len: int, max_batches: int | None = None) -> float:
-    """Mean loss in nats per token over consecutive windows of `tokens`, the first `max_batches` of them.
+    """Mean loss in nats per token over consecutive windows of `tokens`, or over `max_batches` of them.
 
+    Fewer than all are spread evenly over the text.
     Each window starts without a past, and a remainder shorter than a window is left out. The model's mode
     is restored.
 
     Raises:
         ValueError: `tokens` shorter than one window and its target.
     """
-    windows = (len(tokens) - 1) // seq_len
+    every = windows = (len(tokens) - 1) // seq_len
     if windows < 1:
         raise ValueError(f"tokens must hold more than seq_len = {seq_len} tokens, got {len(tokens)}")
     if max_batches is not None:
@@ -152,7 +153,7 @@ def evaluate(model, tokens, batch_size: int, seq_len: int, max_batches: int | No
     model.eval()
     try:
         while first < windows:
-            rows = range(first, min(first + batch_size, windows))
+            rows = [i * every // windows for i in range(first, min(first + batch_size, windows))]
             block = np.stack([np.asarray(tokens[i * seq_len : (i + 1) * seq_len + 1]) for i in rows])
             block = torch.from_numpy(block.astype(np.int64)).to(device)  # (B, T + 1)
             total += cross_entropy(model(block[:, :-1])[0], block[:, 1:]).item() * len(rows)

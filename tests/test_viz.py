@@ -159,6 +159,19 @@ def test_recorded_prefers_the_checkout_and_names_what_exists(tmp_path):
         recorded("../norms", folders=(checkout, wheel))
 
 
+def test_a_recorded_folder_is_found_like_a_result(tmp_path):
+    from minillama.viz.results import recorded_folder
+
+    checkout, wheel = tmp_path / "checkout", tmp_path / "wheel"
+    for folder in (checkout / "run", wheel / "run", wheel / "older"):
+        folder.mkdir(parents=True)
+    (checkout / "norms.json").write_text("{}", encoding="utf-8")
+    assert recorded_folder("run", folders=(checkout, wheel)) == checkout / "run"
+    assert recorded_folder("older", folders=(checkout, wheel)) == wheel / "older"
+    with pytest.raises(ValueError, match="'norms' is not a recorded folder; recorded are: older, run"):
+        recorded_folder("norms", folders=(checkout, wheel))
+
+
 # -- numbers, controls, marks ----------------------------------------------------------------------------
 
 

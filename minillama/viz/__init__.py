@@ -10,7 +10,7 @@ from .chapter06 import residual_streams
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
-from .results import recorded
+from .results import recorded, recorded_folder
 from .style import (
     BLUE,
     FIGURE_SIZE,
@@ -54,6 +54,7 @@ __all__ = [
     "norm_walkthrough",
     "rc_params",
     "recorded",
+    "recorded_folder",
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",

@@ -11,13 +11,22 @@ _FOLDERS = (
 )
 
 
-def recorded(name: str, *, folders=_FOLDERS) -> dict:
-    """The committed result `name` (a file `name.json`), from the checkout or from the installed package."""
-    found = {path.stem: path for folder in reversed(folders) for path in sorted(Path(folder).glob("*.json"))}
+def _find(kind: str, name: str, folders, pattern: str) -> Path:
+    found = {path.stem: path for folder in reversed(folders) for path in sorted(Path(folder).glob(pattern))}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
-        raise ValueError(f"name {name!r} is not a recorded result; recorded are: {known}")
-    return json.loads(found[name].read_text(encoding="utf-8"))
+        raise ValueError(f"name {name!r} is not a recorded {kind}; recorded are: {known}")
+    return found[name]
+
+
+def recorded(name: str, *, folders=_FOLDERS) -> dict:
+    """The committed result `name` (a file `name.json`), from the checkout or from the installed package."""
+    return json.loads(_find("result", name, folders, "*.json").read_text(encoding="utf-8"))
+
+
+def recorded_folder(name: str, *, folders=_FOLDERS) -> Path:
+    """The committed folder `name`: a recorded model and its tokenizer."""
+    return _find("folder", name, folders, "*/")
 
 
 def record(path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """Explorers and questions on the built pages, with no kernel behind them: everything answers, each way."""
 
+import functools
 import inspect
 import itertools
 import json
@@ -245,6 +246,7 @@ READ_BOTH = """(svg, ours) => {
 }"""
 
 
+@functools.cache
 def formulas() -> dict:
     """Every formula explorer that `minillama.viz` offers, by name."""
     makers = [getattr(viz, name) for name in viz.__all__]
@@ -261,17 +263,20 @@ def grid(explorer) -> list[dict]:
     ranges, draw = [c.values for c in explorer.controls], random.Random(0)
     zeros = [0 if 0 in c.values else c.default for c in explorer.controls]
     sweeps = [{**explorer.start, c.key: v}.values() for c in explorer.controls for v in c.values]
-    drawn = [[draw.choice(values) for values in ranges] for _ in range(600)]
-    for _ in range(300):
+    drawn = [[draw.choice(values) for values in ranges] for _ in range(200)]
+    for _ in range(100):
         agreed = {values: draw.choice(values) for values in ranges}
         drawn.append([agreed[values] for values in ranges])
     keys = [c.key for c in explorer.controls]
     return [dict(zip(keys, values, strict=True)) for values in [zeros, *sweeps, *corners(explorer), *drawn]]
 
 
-def corners(explorer):
-    ends = [sorted({c.values[0], c.default, c.values[-1]}) for c in explorer.controls]
-    return itertools.islice(itertools.product(*ends), 1000)
+def corners(explorer, most: int = 300) -> list[tuple]:
+    """Lowest, starting and highest value of every control in all combinations, or a fixed draw of them."""
+    every = list(
+        itertools.product(*(sorted({c.values[0], c.default, c.values[-1]}) for c in explorer.controls))
+    )
+    return every if len(every) <= most else random.Random(0).sample(every, most)
 
 
 def same(ours, theirs) -> bool:
