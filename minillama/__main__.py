@@ -19,6 +19,7 @@ from .tokenizer import Tokenizer
 from .train import CHECKPOINT, ProgressBar, TrainingSettings, join, train
 
 TOKENIZER, TRAIN, VALIDATION = "tokenizer.json", "train.tokens", "validation.tokens"
+SHAKESPEARE = Path("data/shakespeare")
 
 # Small: recognizable Shakespeare on two CPU cores in a few minutes. Full: the model of the book.
 SIZES = {
@@ -59,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         description="Train a tokenizer on a text and write the tokens for training and validation. "
         "Without --text: Shakespeare's plays, four of them for validation (2 MB, downloaded once).",
     )
-    prepare.add_argument("--out", type=Path, default=Path("data/shakespeare"), help="default: %(default)s")
+    prepare.add_argument("--out", type=Path, default=SHAKESPEARE, help="default: %(default)s")
     prepare.add_argument("--text", type=Path, nargs="+", help="UTF-8 files; the last tenth of each validates")
     prepare.add_argument("--vocab-size", type=int, default=4096, help="default: %(default)s")
     prepare.set_defaults(run_command=run_prepare)
@@ -70,7 +71,9 @@ def parser() -> argparse.ArgumentParser:
         description="Train a model. Ctrl-C ends the present step and saves; --resume continues exactly. "
         "On several devices: torchrun --nproc-per-node=N -m minillama train ...",
     )
-    training.add_argument("--data", type=Path, default=Path("data/shakespeare"), help="default: %(default)s")
+    training.add_argument(
+        "--data", type=Path, default=SHAKESPEARE, help="default: %(default)s, prepared now if it is missing"
+    )
     training.add_argument("--run", type=Path, default=Path("runs/small"), help="default: %(default)s")
     training.add_argument("--size", choices=SIZES, default="small", help="of the model; default: %(default)s")
     training.add_argument("--resume", action="store_true", help="continue from the checkpoint in --run")
@@ -135,6 +138,8 @@ def run_train(args) -> int:
     settings = TrainingSettings(
         **defaults | {name: value for name, value in given.items() if value is not None}
     )
+    if args.data == SHAKESPEARE and not (args.data / TRAIN).exists() and "RANK" not in os.environ:
+        run_prepare(parser().parse_args(["prepare"]))
     if not args.data.is_dir():
         raise FileNotFoundError(f"no directory {args.data}: run `python -m minillama prepare` first")
     tokenizer = Tokenizer.load(args.data / TOKENIZER)

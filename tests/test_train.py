@@ -436,6 +436,19 @@ def test_errors_are_one_line(tmp_path, text, monkeypatch, capsys, arguments, mes
     assert error.startswith("error: ") and message in error and error.count("\n") == 1
 
 
+def test_train_prepares_shakespeare_when_nothing_is_there(tmp_path, monkeypatch, capsys):
+    plays = [(f"PLAY {i}", f"ACT {i}. If music be the food of love, play on.\n" * 40) for i in range(8)]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("minillama.assets.fetch", lambda name: name)
+    monkeypatch.setattr("minillama.data.shakespeare_plays", lambda folder: plays)
+    assert main(["train", "--steps", "2", "--warmup", "1", "--batch-size", "2", "--seq-len", "16"]) == 0
+    assert "data/shakespeare/train.tokens" in capsys.readouterr().out.replace("\\", "/")
+    assert len(losses(tmp_path / "runs" / "small")) == 2
+    monkeypatch.setenv("RANK", "0")  # several processes must not prepare at the same time
+    monkeypatch.chdir(tmp_path / "runs")
+    assert main(["train"]) == 2 and "prepare` first" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [[], ["prepare"], ["train"], ["generate"]])
 def test_help(command, capsys):
     with pytest.raises(SystemExit) as end:
