@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, residuals, rmsnorm, rope, swiglu
+from . import attention, gqa, residuals, rmsnorm, rope, swiglu, training
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -16,4 +16,5 @@ __all__ = [
     "rmsnorm",
     "rope",
     "swiglu",
+    "training",
 ]
