@@ -2,11 +2,11 @@
 
     pip install '.[text]' && python experiments/context_worth.py
 
-The model of experiments/results/small_run/ predicts tokens of the held-out plays with exactly n tokens before them
-and nothing else (n up to 8, in windows of 8; beyond, by position in windows of 256). A Kneser-Ney model that
-is counted on the training plays (`ngram_baselines.py`) and looks at n tokens scores the same targets. In training
-the network met a context of n tokens only once a window. So as a control it also reads windows of 32 tokens
-of which the last n are right and those before come from another place of the same plays.
+The model of experiments/results/small_run/ predicts tokens of the held-out plays with exactly n tokens before
+them and nothing else (n up to 8, in windows of 8; beyond, by position in windows of 256). A Kneser-Ney model
+counted on the training plays (`ngram_baselines.py`) that looks at n tokens scores the same targets. In
+training the network met a context of n tokens only once a window. So as a control it also reads windows of
+32 tokens of which the last n are right and those before come from another place of the same plays.
 About four minutes of one core; writes experiments/results/context_worth.json.
 """
 

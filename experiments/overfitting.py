@@ -2,10 +2,10 @@
 
     python experiments/overfitting.py
 
-The full configuration has 25 parameters for each training token and reads every token 11.5 times. Here are the same
-two ratios at a twentieth of the size: 1.8 million parameters, the first 71,012 tokens of the plays, 819,200
-tokens read. As a control, the same model, settings and number of steps on all the plays, of which it reads little
-more than half. Both are scored on the same held-out windows, and on windows of the text that both were trained on.
+The full configuration has 25 parameters for each training token and reads every token 11.5 times. Here are
+the same two ratios at a twentieth of the size: 1.8 million parameters, the first 71,012 tokens of the plays,
+819,200 tokens read. As a control, the same model, settings and number of steps on all the plays, of which it
+reads little more than half. Both are scored on the same held-out windows, and on windows of the small text.
 About nine minutes of one core; writes experiments/results/overfitting.json.
 """
 
@@ -69,7 +69,7 @@ def main() -> None:
         model = MiniLLaMAForCausalLM(CONFIG)
         rows = []
 
-        def look(line: dict, model=model, rows=rows) -> None:
+        def look(line: dict, model=model, rows=rows, name=name) -> None:
             if line["step"] % EVERY and line["step"] != 1:
                 return
             row = {

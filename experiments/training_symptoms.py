@@ -2,10 +2,10 @@
 
     python experiments/training_symptoms.py
 
-The tiny model of the chapter, trained on the plays for 240 steps: right, and with one fault at a time. Recorded is
-the training loss as the faulty loop reports it, and the loss on held-out windows as the right evaluation
-reports it (mask on, targets one token later). Two seeds.
-About six minutes of one core; writes experiments/results/training_symptoms.json.
+The tiny model of the chapter, trained on the plays for 160 steps: right, and with one fault at a time.
+Recorded is the training loss as the faulty loop reports it, and the loss on held-out windows as the right
+evaluation reports it (mask on, targets one token later). Two seeds.
+About five minutes of one core; writes experiments/results/training_symptoms.json.
 """
 
 import json
@@ -25,7 +25,7 @@ from minillama.train import TrainingSettings, evaluate, step_batch
 from minillama.viz.results import record
 
 RESULT = Path(__file__).resolve().parent / "results" / "training_symptoms.json"
-V, T, BATCH, STEPS, RATE, SEEDS, EVERY, WINDOWS = 4096, 64, 8, 240, 1e-2, (0, 1), 10, 32
+V, T, BATCH, STEPS, RATE, SEEDS, EVERY, WINDOWS = 4096, 64, 8, 160, 1e-2, (0, 1), 10, 32
 CONFIG = MiniLLaMAConfig(
     vocab_size=V, d_model=128, n_layers=2, n_q_heads=4, n_kv_heads=2, head_dim=32, d_ffn=352, max_seq_len=T
 )
@@ -33,13 +33,11 @@ FAULTS = (
     "none",
     "no causal mask",
     "labels not shifted",
-    "labels shifted twice",
     "inputs of another batch",
     "softmax before the loss",
     "optimizer of another model",
     "gradients never zeroed",
     "rate times 10",
-    "no clipping, rate times 10",
     "rate over 100",
     "the same batch every step",
 )
@@ -62,7 +60,7 @@ def run(fault: str, seed: int, tokens: np.ndarray, held_out: np.ndarray) -> dict
     model = MiniLLaMAForCausalLM(CONFIG)
     trained = MiniLLaMAForCausalLM(CONFIG) if fault == "optimizer of another model" else model
     optimizer = AdamW(decay_groups(trained, 0.1), betas=(0.9, 0.95))
-    factor = {"rate times 10": 10, "no clipping, rate times 10": 10, "rate over 100": 0.01}.get(fault, 1)
+    factor = {"rate times 10": 10, "rate over 100": 0.01}.get(fault, 1)
     settings = TrainingSettings(steps=STEPS, batch_size=BATCH, seq_len=T, seed=seed)
     losses, norms = [], []
     for step in range(1, STEPS + 1):
@@ -71,8 +69,6 @@ def run(fault: str, seed: int, tokens: np.ndarray, held_out: np.ndarray) -> dict
         x, y = step_batch(tokens, settings, 1 if fault == "the same batch every step" else step)
         if fault == "labels not shifted":
             y = x
-        if fault == "labels shifted twice":
-            x, y = x[:, :-1], y[:, 1:]
         if fault == "inputs of another batch":
             x = step_batch(tokens, settings, STEPS + step)[0]
         with everything_in_view(fault):
@@ -82,7 +78,7 @@ def run(fault: str, seed: int, tokens: np.ndarray, held_out: np.ndarray) -> dict
         loss = cross_entropy(logits, y)
         loss.backward()
         try:
-            norms.append(gradient_clip(model.parameters(), 1e9 if "no clipping" in fault else 1.0).item())
+            norms.append(gradient_clip(model.parameters(), 1.0).item())
             optimizer.step()
         except RuntimeError:  # a gradient that is not finite: no step
             norms.append(math.inf)

@@ -9,7 +9,6 @@ from .machinery import Attempt, checker, close, show
 HELD_COUNTS = (
     "The shares were counted on held_out itself. Count on train only; held_out is what you are tested on."
 )
-NO_ADD = "Each token must be counted once more than it was seen, also those seen: (n + 1) / (N + V)."
 NO_SIZE = "The shares do not add up to 1: V ones were added to the counts, so divide by N + V."
 UNSEEN_ONLY = "The extra count went to unseen tokens only. Every token gets one."
 BITS = "That is in bits. Use the natural logarithm."
@@ -32,38 +31,34 @@ def unigram(attempt: Attempt) -> None:
     errors = {(ValueError, "math domain error"): UNSEEN, ZeroDivisionError: UNSEEN, KeyError: UNSEEN}
     for train, held_out, size in cases:
         got = attempt(train=train, held_out=held_out, vocab_size=size, on_error=errors)
-        n, v = len(train), size
-
-        def loss(share, on=held_out):
-            values = [share(t) for t in on]
-            return -sum(map(math.log, values)) / len(on) if min(values) > 0 else math.inf
-
-        def share(t, train=train, n=n, v=v):
-            return (train.count(t) + 1) / (n + v)
-
-        expected = loss(share)
+        expected = _line(train, held_out, size)
         if torch.is_tensor(got) and got.dim() == 0:
             got = got.item()
         if not isinstance(got, int | float):
             attempt.fail(show(expected), show(got), "Return one number.")
         if not math.isfinite(got):
             attempt.fail(show(expected), show(float(got)), UNSEEN)
-        m = len(held_out)
+        unseen_only = [math.log(max(train.count(t), 1) / len(train)) for t in held_out]
         wrong = [
-            (loss(lambda t: (held_out.count(t) + 1) / (m + v)), HELD_COUNTS),
-            (loss(lambda t: held_out.count(t) / m), HELD_COUNTS),
-            (loss(lambda t: train.count(t) / n), NO_ADD),
-            (loss(lambda t: max(train.count(t), 1) / n), UNSEEN_ONLY),
-            (loss(lambda t: (train.count(t) + 1) / n), NO_SIZE),
-            (loss(lambda t: (train.count(t) + 1) / (n + 1)), NO_SIZE),
+            (_line(held_out, held_out, size), HELD_COUNTS),
+            (_line(held_out, held_out, size, add=0), HELD_COUNTS),
+            (-sum(unseen_only) / len(held_out), UNSEEN_ONLY),
+            (_line(train, held_out, size, total=len(train)), NO_SIZE),
+            (_line(train, held_out, size, total=len(train) + 1), NO_SIZE),
             (expected / math.log(2), BITS),
-            (expected * m, SUMMED),
+            (expected * len(held_out), SUMMED),
             (-expected, SIGN),
-            (loss(share, train), OWN_LOSS),
-            (-sum(math.log(share(t)) for t in range(v)) / v, ENTROPY),
+            (_line(train, train, size), OWN_LOSS),
+            (_line(train, range(size), size), ENTROPY),
         ]
         hint = "p(t) = (count of t in train + 1) / (N + V); the loss is the mean of -log p over held_out."
         attempt.match(float(got), expected, close, wrong=wrong, hint=hint)
+
+
+def _line(counted, scored, vocab_size, add=1, total=None) -> float:
+    """Mean loss on `scored` of the add-one shares counted on `counted`."""
+    total = total or len(counted) + add * vocab_size
+    return -sum(math.log((counted.count(t) + add) / total) for t in scored) / len(scored)
 
 
 OTHER_SAME = "The same seed and step gave two different batches: something outside (seed, step) was used."
@@ -71,8 +66,8 @@ GLOBAL = "Your draw moved torch's own random numbers. Make a torch.Generator of 
 STEPS_SAME = "Two steps gave the same batch: the step has to enter, too."
 SEEDS_SAME = "Two seeds gave the same batch: the seed has to enter, too."
 COLLISION = (
-    "seed {a}, step {b} draws the batch of seed {c}, step {d}: two runs would see each other's data. Mix both "
-    "numbers so that different pairs stay different."
+    "seed {a}, step {b} draws the batch of seed {c}, step {d}: two runs would see each other's data. "
+    "Mix both numbers so that different pairs stay different."
 )
 NOT_RANDOM = "The starts are equally spaced or equal; draw each on its own, from 0 to n_starts - 1."
 RANGE = "A start must be from 0 to n_starts - 1."

@@ -7,6 +7,7 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter12 import training_run
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -62,5 +63,6 @@ __all__ = [
     "softmax_hill",
     "softmax_rows",
     "trained_heads",
+    "training_run",
     "use_style",
 ]
