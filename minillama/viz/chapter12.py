@@ -10,9 +10,9 @@ from .explorer import as_json, read_asset
 from .formula_explorer import FormulaExplorer, formula
 from .results import recorded
 
-LEFT, RIGHT, TOP, BOTTOM = 26, 284, 14, 176  # the axes in pixels
+LEFT, RIGHT, TOP, BOTTOM = 26, 278, 14, 176  # the axes in pixels
 LOWEST, HIGHEST = 4.0, 8.5  # nats
-WRAP, TEXT_TOP, LINE_HEIGHT = 44, 246, 16
+WRAP, TEXT_TOP, LINE_HEIGHT = 48, 246, 16
 
 
 def smoothed(loss: list[float], ratio: float = 1.15) -> list[tuple[float, float]]:
@@ -82,7 +82,7 @@ def _run_marks(step: int) -> list[dict]:
     for each in view["lines"]:
         shapes += [
             line(LEFT, each["y"], RIGHT, each["y"], "muted", stroke_width=1, stroke_dasharray="4 3"),
-            text(RIGHT + 6, each["y"] + 4 + each["shift"], each["name"], "muted", font_size=12),
+            text(RIGHT + 10, each["y"] + 4 + each["shift"], each["name"], "muted", font_size=12),
         ]
     for tick in view["ticks"]:
         shapes.append(text(tick["x"], BOTTOM + 16, tick["text"], "muted", text_anchor="middle", font_size=12))

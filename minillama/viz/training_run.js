@@ -1,13 +1,13 @@
 // The twin of _run_marks in chapter12.py; all numbers are rounded and all words made there.
 function marks({ step }, { circle, line, polyline, text, title }) {
-  const LEFT = 26, RIGHT = 284, BOTTOM = 176, TEXT_TOP = 246, LINE_HEIGHT = 16;
+  const LEFT = 26, RIGHT = 278, BOTTOM = 176, TEXT_TOP = 246, LINE_HEIGHT = 16;
   const state = VIEW.states[step];
   const small = { "font-size": 12 };
   const shapes = [];
   for (const { name, y, shift } of VIEW.lines) {
     shapes.push(
       line(LEFT, y, RIGHT, y, "muted", { "stroke-width": 1, "stroke-dasharray": "4 3" }),
-      text(RIGHT + 6, y + 4 + shift, name, "muted", small),
+      text(RIGHT + 10, y + 4 + shift, name, "muted", small),
     );
   }
   for (const tick of VIEW.ticks) {
