@@ -1,6 +1,6 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, gqa, residuals, rmsnorm, rope, swiglu, training
+from . import attention, data, gqa, residuals, rmsnorm, rope, swiglu, training
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -11,6 +11,7 @@ __all__ = [
     "Result",
     "attention",
     "choice",
+    "data",
     "gqa",
     "residuals",
     "rmsnorm",

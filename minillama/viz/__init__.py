@@ -7,6 +7,7 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter11 import token_growth
 from .chapter12 import training_run
 from .controls import Control
 from .formula_explorer import formula
@@ -62,6 +63,7 @@ __all__ = [
     "slopes",
     "softmax_hill",
     "softmax_rows",
+    "token_growth",
     "trained_heads",
     "training_run",
     "use_style",
