@@ -1,4 +1,4 @@
-"""The explorer of chapter 12 shows what the recorded run wrote, where it stood then, and the counted lines."""
+"""The explorer of chapter 12 shows what the recorded run wrote, where it stood then, and the lines."""
 
 import math
 
