@@ -1,6 +1,20 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import attention, data, gqa, residuals, rmsnorm, rope, swiglu, training
+from . import (
+    assembly,
+    attention,
+    cross_entropy,
+    data,
+    generation,
+    gqa,
+    one_file,
+    optimizers,
+    residuals,
+    rmsnorm,
+    rope,
+    swiglu,
+    training,
+)
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -9,10 +23,15 @@ __all__ = [
     "PASSED",
     "WRONG",
     "Result",
+    "assembly",
     "attention",
     "choice",
+    "cross_entropy",
     "data",
+    "generation",
     "gqa",
+    "one_file",
+    "optimizers",
     "residuals",
     "rmsnorm",
     "rope",

@@ -7,8 +7,13 @@ from .chapter03 import gated_unit, slopes
 from .chapter04 import softmax_hill, softmax_rows, trained_heads
 from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
+from .chapter07 import model_bill
+from .chapter08 import next_token
+from .chapter09 import einsum_letters
+from .chapter10 import schedule, valley
 from .chapter11 import token_growth
 from .chapter12 import training_run
+from .chapter13 import sampling_filters
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -45,6 +50,7 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "Control",
+    "einsum_letters",
     "formula",
     "frames",
     "gated_unit",
@@ -53,6 +59,8 @@ __all__ = [
     "loudspeakers",
     "marks",
     "memories",
+    "model_bill",
+    "next_token",
     "norm_walkthrough",
     "rc_params",
     "recorded",
@@ -60,6 +68,8 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "sampling_filters",
+    "schedule",
     "slopes",
     "softmax_hill",
     "softmax_rows",
@@ -67,4 +77,5 @@ __all__ = [
     "trained_heads",
     "training_run",
     "use_style",
+    "valley",
 ]
