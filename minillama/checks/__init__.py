@@ -1,6 +1,20 @@
 """Exercise checkers and self-check questions of the book."""
 
-from . import assembly, attention, cross_entropy, data, gqa, residuals, rmsnorm, rope, swiglu
+from . import (
+    assembly,
+    attention,
+    cross_entropy,
+    data,
+    generation,
+    gqa,
+    one_file,
+    optimizers,
+    residuals,
+    rmsnorm,
+    rope,
+    swiglu,
+    weights,
+)
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
 
@@ -14,9 +28,13 @@ __all__ = [
     "choice",
     "cross_entropy",
     "data",
+    "generation",
     "gqa",
+    "one_file",
+    "optimizers",
     "residuals",
     "rmsnorm",
     "rope",
     "swiglu",
+    "weights",
 ]

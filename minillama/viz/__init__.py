@@ -9,7 +9,11 @@ from .chapter05 import head_sharing, memories
 from .chapter06 import residual_streams
 from .chapter07 import model_bill
 from .chapter08 import next_token
+from .chapter09 import einsum_letters
+from .chapter10 import schedule, valley
 from .chapter11 import token_growth
+from .chapter13 import sampling_filters
+from .chapter14 import head_map
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -46,9 +50,11 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "Control",
+    "einsum_letters",
     "formula",
     "frames",
     "gated_unit",
+    "head_map",
     "head_sharing",
     "label",
     "loudspeakers",
@@ -63,10 +69,13 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "sampling_filters",
+    "schedule",
     "slopes",
     "softmax_hill",
     "softmax_rows",
     "token_growth",
     "trained_heads",
     "use_style",
+    "valley",
 ]
