@@ -31,7 +31,7 @@ serve: site
 test: site
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m pytest tests
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile tests
 	$(RUN) -m pytest --nbval book/
 
 refresh: environment

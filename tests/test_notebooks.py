@@ -43,7 +43,7 @@ HOME = {
     7: ["TransformerBlock", "MiniLLaMAForCausalLM"],
     8: ["cross_entropy"],
     10: ["SGDDecay", "AdamW", "cos_lr_scheduler", "gradient_clip", "decay_groups"],
-    13: ["filter_logits", "generate"],
+    13: ["filter_logits", "stream", "generate"],
 }
 
 

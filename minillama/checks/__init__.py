@@ -5,6 +5,7 @@ from . import (
     attention,
     cross_entropy,
     data,
+    generation,
     gqa,
     one_file,
     optimizers,
@@ -12,6 +13,7 @@ from . import (
     rmsnorm,
     rope,
     swiglu,
+    weights,
 )
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
@@ -26,6 +28,7 @@ __all__ = [
     "choice",
     "cross_entropy",
     "data",
+    "generation",
     "gqa",
     "one_file",
     "optimizers",
@@ -33,4 +36,5 @@ __all__ = [
     "rmsnorm",
     "rope",
     "swiglu",
+    "weights",
 ]

@@ -12,6 +12,8 @@ from .chapter08 import next_token
 from .chapter09 import einsum_letters
 from .chapter10 import schedule, valley
 from .chapter11 import token_growth
+from .chapter13 import sampling_filters
+from .chapter14 import head_map
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -52,6 +54,7 @@ __all__ = [
     "formula",
     "frames",
     "gated_unit",
+    "head_map",
     "head_sharing",
     "label",
     "loudspeakers",
@@ -66,6 +69,7 @@ __all__ = [
     "residual_streams",
     "rope_clock",
     "rope_wavelengths",
+    "sampling_filters",
     "schedule",
     "slopes",
     "softmax_hill",
