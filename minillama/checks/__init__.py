@@ -14,6 +14,7 @@ from . import (
     rope,
     swiglu,
     training,
+    weights,
 )
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
@@ -37,4 +38,5 @@ __all__ = [
     "rope",
     "swiglu",
     "training",
+    "weights",
 ]

@@ -170,6 +170,8 @@ def show(value, limit: int = 6) -> str:
         return repr(value[:12]) + "…" * (len(value) > 12)
     if isinstance(value, str):
         return repr(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes: {value[:16].hex(' ')}{' …' if len(value) > 16 else ''}"
     if isinstance(value, int | torch.dtype):
         return str(value)
     return f"something of type {type(value).__name__}"
