@@ -129,19 +129,7 @@ def min_p(attempt: Attempt) -> None:
             (logits, "Nothing was dropped."),
         ]
         hint = "A token stays if its probability is at least m times the largest of its row."
-        if _same(got, expected):
-            continue
-        hint = next((its for value, its in wrong if not _same(expected, value) and _same(got, value)), hint)
-        attempt.fail(*_where_they_differ(expected, got), hint)
-
-
-def _where_they_differ(expected, got) -> tuple[str, str]:
-    """The first entry that differs; -inf on both sides is no difference."""
-    if got.shape != expected.shape:
-        return show(expected), show(got)
-    differs = ~torch.isclose(got.double(), expected, 1e-6, 1e-6)
-    at = tuple(int(i) for i in differs.nonzero()[0])
-    return tuple(f"at {list(at)}: {each[at].item():.4g}" for each in (expected, got))
+        attempt.match(got, expected, _same, wrong=wrong, hint=hint)
 
 
 def _same(a, b) -> bool:
