@@ -14,11 +14,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from .config import MiniLLaMAConfig, RopeScaling, require_int
+from .gguf_file import GGUFFile
 from .model import MiniLLaMAForCausalLM
 from .rope import interleaved_to_half
 from .tokenizer import Tokenizer
 
 TRAINING_FORMAT = "minillama-training-1"
+LONGEST = 2**20  # tokens; as many rows have RoPE's tables
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 
 # Our name, Hugging Face's name; {} is the layer.
@@ -244,6 +246,17 @@ def _require_floating(dtype) -> None:
         raise ValueError(f"dtype must be a floating-point type, got {dtype}")
 
 
+def _require_layers(config: MiniLLaMAConfig, n_tensors: int, source: str) -> None:
+    """Before anything of a claimed size is built."""
+    if config.n_layers > n_tensors:
+        raise ValueError(f"{source} speaks of {config.n_layers:,} layers and holds {n_tensors} tensors")
+    if config.max_seq_len > LONGEST:
+        raise ValueError(
+            f"{source} asks for a context of {config.max_seq_len:,} tokens; RoPE's tables are built for at "
+            f"most {LONGEST:,}"
+        )
+
+
 def _assemble(
     config: MiniLLaMAConfig, state: dict[str, Tensor], names: dict[str, str] = _NAMES, source: str = CONFIG
 ) -> MiniLLaMAForCausalLM:
@@ -251,8 +264,12 @@ def _assemble(
 
     Errors speak of `source` and call a tensor what `names` says it is called there.
     """
-    with torch.device("meta"):  # shapes without storage
-        model = MiniLLaMAForCausalLM(config)
+    _require_layers(config, len(state), source)
+    try:
+        with torch.device("meta"):  # shapes without storage
+            model = MiniLLaMAForCausalLM(config)
+    except RuntimeError as error:  # more bytes than an integer counts
+        raise ValueError(f"{source} asks for sizes that cannot be: {error}") from error
     wanted = dict(model.state_dict())
     if config.tie_word_embeddings:
         wanted.pop("lm_head.weight")
@@ -306,36 +323,41 @@ def from_gguf(
     if not Path(path).is_file():
         raise FileNotFoundError(f"no file {path}")
     try:
-        reader = gguf.GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
+        file = GGUFFile(path)
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read as GGUF: {error}") from error
-    found = {tensor.name: tensor for tensor in reader.tensors}
+    fields, found = file.fields, file.tensors
     config = _config_from_gguf(fields, tied="output.weight" not in found)
+    _require_layers(config, len(found), "the file")
+    tokenizer = _tokenizer_from_gguf(fields)
+    ours_of = {gguf_name: ours for ours, gguf_name in _GGUF_NAMES.items()}
     state = {}
-    for count, (name, tensor) in enumerate(found.items(), start=1):
-        ours = _translate(name, {gguf_name: ours for ours, gguf_name in _GGUF_NAMES.items()})
+    for count, (name, entry) in enumerate(found.items(), start=1):
+        ours = _translate(name, ours_of)
         if ours is None:
             raise ValueError(f"{path}: unexpected tensor {name!r}")
         try:
-            weight = torch.tensor(gguf.dequantize(tensor.data, tensor.tensor_type))  # (out, in) float32
+            kind = gguf.GGMLQuantizationType(entry.kind)
+            raw = file.read(entry, *gguf.GGML_QUANT_SIZES[kind])
+            state[ours] = _expand(gguf, raw, kind).to(device, dtype)  # (out, in)
         except NotImplementedError as error:
-            raise ValueError(
-                f"{path}: {name!r} has the unsupported type {tensor.tensor_type.name}"
-            ) from error
-        state[ours] = weight.to(device, dtype)
+            raise ValueError(f"{path}: {name!r} has the unsupported type {kind.name}") from error
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be read as GGUF: {error}") from error
         if sys.stderr.isatty():
             end = "\n" if count == len(found) else ""
             print(f"\rreading tensor {count} of {len(found)}", end=end, file=sys.stderr, flush=True)
     model = _assemble(config, state, _GGUF_NAMES, "the file")
-    with torch.no_grad():
-        for block in model.layers:
-            for projection, n_heads in (
-                (block.attn.wq, config.n_q_heads),
-                (block.attn.wk, config.n_kv_heads),
-            ):
-                projection.weight.copy_(interleaved_to_half(projection.weight, n_heads))
-    return model, _tokenizer_from_gguf(fields)
+    for block in model.layers:
+        for projection, n_heads in ((block.attn.wq, config.n_q_heads), (block.attn.wk, config.n_kv_heads)):
+            projection.weight.data = interleaved_to_half(projection.weight.data, n_heads)
+    return model, tokenizer
+
+
+def _expand(gguf, raw: np.ndarray, kind) -> Tensor:
+    """float32 values of a tensor's bytes, the formula being the library's."""
+    values = gguf.dequantize(raw, kind)
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
@@ -347,6 +369,8 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
         value = fields.get(f"llama.{name}", default)
         if value is None:
             raise ValueError(f"the GGUF file lacks llama.{name}")
+        if type(value) not in (int, float) or value <= 0:
+            raise ValueError(f"llama.{name} = {value!r} is not supported, only one number > 0")
         # float32 in the file: 1e-5 arrives as 9.99999974e-06
         return float(str(np.float32(value))) if isinstance(value, float) else value
 
@@ -378,21 +402,31 @@ def _config_from_gguf(fields: dict, tied: bool) -> MiniLLaMAConfig:
 
 
 def _tokenizer_from_gguf(fields: dict) -> Tokenizer:
-    def read(name):
-        if f"tokenizer.ggml.{name}" not in fields:
+    def read(name, kind):
+        value = fields.get(f"tokenizer.ggml.{name}")
+        if value is None:
             raise ValueError(f"the GGUF file lacks tokenizer.ggml.{name}")
-        return fields[f"tokenizer.ggml.{name}"]
+        if type(value) is not kind:
+            raise ValueError(f"tokenizer.ggml.{name} must be {kind.__name__}, not {type(value).__name__}")
+        return value
 
-    if read("model") != "gpt2":
-        raise ValueError(f"tokenizer.ggml.model = {read('model')!r} is not supported, only 'gpt2'")
-    tokens = read("tokens")
-    special = [token for token, kind in zip(tokens, read("token_type"), strict=True) if kind in (3, 4)]
+    if read("model", str) != "gpt2":
+        raise ValueError(
+            f"tokenizer.ggml.model = {fields['tokenizer.ggml.model']!r} is not supported, only 'gpt2'"
+        )
+    tokens, types, eos = read("tokens", list), read("token_type", list), read("eos_token_id", int)
+    if len(types) != len(tokens) or not 0 <= eos < len(tokens):
+        raise ValueError(
+            f"the tokenizer has {len(tokens)} tokens and {len(types)} token types, and ends texts with {eos}"
+        )
     return Tokenizer(
         tokens,
-        read("merges"),
-        special_tokens=special,  # 3: control, 4: defined by the user
-        eos=tokens[read("eos_token_id")],
-        pre_tokenizer=read("pre"),
+        read("merges", list),
+        special_tokens=[
+            token for token, kind in zip(tokens, types, strict=True) if kind in (3, 4)
+        ],  # 3: control, 4: defined by the user
+        eos=tokens[eos],
+        pre_tokenizer=read("pre", str),
     )
 
 

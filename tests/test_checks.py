@@ -544,6 +544,8 @@ def test_show_is_short_and_plain():
     assert show((1, None)) == "(1, something of type NoneType)"
     assert show("1.0") == "'1.0'"
     assert show(object()) == "something of type object"
+    assert show("é".encode()) == r"b'\xc3\xa9'" and show(b"a" * 13) == "b'aaaaaaaaaaaa'…"
+    assert show({b"a", b"ab"}) == "{b'ab', b'a'}" and show({1}) == "something of type set"
 
 
 def test_long_tensors_are_compared_at_their_worst_entry(capsys):

@@ -6,7 +6,7 @@ import torch
 from minillama import MiniLLaMAConfig, accounting, checks
 from minillama.checks import assembly
 
-INPUTS = {assembly.parameters: 5, assembly.contributions: 4, assembly.same_model: 8}
+INPUTS = {assembly.parameters: 5, assembly.contributions: 4, assembly.same_model: 9}
 NUMBER = {check: number for number, check in enumerate(INPUTS, 1)}
 
 
@@ -179,6 +179,7 @@ WRONG = [
         lambda a, b: same(a, b, ids=torch.tensor([[7]])),
         "does not show where it stands",
     ),
+    (assembly.same_model, lambda a, b: same(a, b, tolerance=0.1), "far larger than rounding"),
     (assembly.same_model, lambda a, b: "yes", "Return True when both"),
 ]
 
@@ -199,6 +200,17 @@ def test_every_checker_knows_two_mistakes_at_least():
     for check in INPUTS:
         assert len({hint for each, _, hint in WRONG if each is check}) >= 2, check.__name__
         assert check.__doc__.startswith("`fn("), check.__name__
+
+
+@torch.no_grad()
+def test_what_shall_count_as_the_same_model_differs_by_rounding():
+    """Not at all different, it would let a test for equal bits pass."""
+    for edited in (dict(arrange=assembly._other_order), dict(edit=assembly._shifted)):
+        torch.manual_seed(0)
+        ours, theirs = assembly._maker(**edited)(), assembly._maker()()
+        ours.load_state_dict(theirs.state_dict())
+        ids = torch.arange(40)[None]
+        assert 0 < (ours(ids)[0] - theirs(ids)[0]).abs().max() < 1e-4
 
 
 def test_the_report_names_the_fault_that_slipped_through(capsys):

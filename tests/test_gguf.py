@@ -1,5 +1,10 @@
 """Llamas from GGUF files: written here with the library `gguf`, and a published one if it is in the cache."""
 
+import random
+import resource
+import struct
+import tracemalloc
+
 import gguf
 import numpy as np
 import pytest
@@ -7,7 +12,8 @@ import torch
 
 import minillama
 from minillama import assets
-from minillama.checkpoint import _GGUF_NAMES, _translate, from_gguf
+from minillama.checkpoint import _GGUF_NAMES, _translate, from_gguf, from_pretrained, save_pretrained
+from minillama.gguf_file import GGUFFile
 from minillama.tokenizer import Tokenizer
 
 
@@ -61,7 +67,8 @@ def write(path, model, tokenizer, *, change=None, fields=None, kind=None):
     writer.add_array(
         "tokenizer.ggml.merges", [" ".join(pair) for pair in tokenizer._fields["model"]["merges"]]
     )
-    writer.add_uint32("tokenizer.ggml.eos_token_id", tokenizer.eos_id)
+    if "tokenizer.ggml.eos_token_id" not in numbers:
+        writer.add_uint32("tokenizer.ggml.eos_token_id", tokenizer.eos_id)
     tensors = {}
     heads = {"wq": config.n_q_heads, "wk": config.n_kv_heads}
     for name, p in model.named_parameters():
@@ -211,13 +218,224 @@ def test_no_file_and_a_foreign_one(tmp_path):
         from_gguf(tmp_path / "text")
 
 
+# -- what a file claims is not believed unseen ------------------------------------------------------------
+
+
+def header(*, magic=b"GGUF", version=3, n_tensors=0, fields=(), entries=b"", n_fields=None):
+    """The bytes of a file: `fields` holds (name, type, payload)."""
+    count = len(fields) if n_fields is None else n_fields
+    parts = [magic, struct.pack("<IQQ", version, n_tensors, count)]
+    for name, kind, payload in fields:
+        parts += [struct.pack("<Q", len(name)), name, struct.pack("<I", kind), payload]
+    return b"".join(parts) + entries
+
+
+def entry(name=b"w", dims=(4,), kind=0, start=0, n_dims=None):
+    count = len(dims) if n_dims is None else n_dims
+    return struct.pack("<Q", len(name)) + name + struct.pack(f"<I{len(dims)}QIQ", count, *dims, kind, start)
+
+
+HUGE = 2**60
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "starts with b''"),
+        (header(magic=b"GGML"), "starts with b'GGML'"),
+        (header(version=1), "version is 1"),
+        (header(version=0x03000000), "version is 50331648"),  # written the other way round
+        (header(n_fields=HUGE), "announces"),
+        (header(n_tensors=HUGE), "announces"),
+        (header(fields=[(b"a", 8, struct.pack("<Q", HUGE))]), "announces 1,152,921,504,606,846,976 bytes"),
+        (header(fields=[(b"a", 9, struct.pack("<IQ", 8, HUGE))]), "announces"),
+        (header(fields=[(b"a", 9, struct.pack("<IQ", 12, HUGE))]), "announces"),
+        (header(fields=[(b"a", 9, struct.pack("<IQ", 9, 1))]), "unsupported type 9"),
+        (header(fields=[(b"a", 77, b"")]), "unknown type 77"),
+        (header(fields=[(b"a", 0, b"x"), (b"a", 0, b"x")]), "field 'a' stands there twice"),
+        (header(fields=[(b"\xff", 0, b"x")]), "utf-8"),
+        (header(fields=[(b"general.alignment", 4, struct.pack("<I", 24))]), "no power of two"),
+        (header(n_tensors=1, entries=entry(n_dims=2**31)), "2147483648 dimensions"),
+        (header(n_tensors=2, entries=2 * entry()), "tensor 'w' stands there twice"),
+    ],
+)
+def test_a_header_that_cannot_be_is_named(tmp_path, data, message):
+    (tmp_path / "m.gguf").write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"m\.gguf cannot be read as GGUF: .*" + message):
+        from_gguf(tmp_path / "m.gguf")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (dict(dims=(HUGE, 3)), "ends at byte"),
+        (dict(start=HUGE), "ends at byte"),
+        (dict(dims=(33,), kind=3), "33 values, which is no multiple of 32"),
+    ],
+)
+def test_a_tensor_that_cannot_be_there_is_named(tmp_path, given, message):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(header(n_tensors=1, entries=entry(**given)) + bytes(64))
+    file = GGUFFile(path)
+    kind = gguf.GGMLQuantizationType(file.tensors["w"].kind)
+    with pytest.raises(ValueError, match=message):
+        file.read(file.tensors["w"], *gguf.GGML_QUANT_SIZES[kind])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"llama.block_count": 2**32 - 1}, "4,294,967,295 layers and holds"),
+        ({"llama.context_length": 2**32 - 1}, "a context of 4,294,967,295 tokens"),
+        ({"llama.embedding_length": 2**32 - 1}, "sizes that cannot be|has shape"),
+        ({"llama.feed_forward_length": 2**32 - 1}, "sizes that cannot be|has shape"),
+        ({"llama.vocab_size": 2**32 - 1}, "has shape"),
+        ({"llama.attention.head_count": 0}, "head_count = 0 is not supported"),
+        ({"llama.attention.head_count": "six"}, "head_count = 'six'"),
+        ({"tokenizer.ggml.eos_token_id": 10**6}, "ends texts with 1000000"),
+    ],
+)
+def test_absurd_sizes_cost_nothing(tmp_path, make, tokenizer, fields, message):
+    path = write(tmp_path / "m.gguf", make(), tokenizer, fields=fields)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=message):
+        from_gguf(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+def test_a_flipped_byte_loads_or_is_a_value_error(tmp_path, make, tokenizer):
+    path = write(tmp_path / "m.gguf", make(n_layers=1), tokenizer)
+    whole = path.read_bytes()
+    start, draw = GGUFFile(path).data_start, random.Random(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[draw.randrange(start)] = draw.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            from_gguf(path)
+        except ValueError:
+            refused += 1
+    assert 50 < refused < 300
+
+
+def test_the_header_is_the_librarys(tmp_path, make, tokenizer):
+    path = write(tmp_path / "m.gguf", make(), tokenizer, kind=None)
+    assert_as_the_library(path)
+
+
+def assert_as_the_library(path):
+    ours, theirs = GGUFFile(path), gguf.GGUFReader(path)
+    fields = {name: field.contents() for name, field in theirs.fields.items() if "." in name}
+    assert ours.fields == {name: value for name, value in fields.items() if not name.startswith("GGUF.")}
+    for tensor in theirs.tensors:
+        found = ours.tensors[tensor.name]
+        assert found.kind == tensor.tensor_type and found.shape == tuple(tensor.shape.tolist())[::-1]
+        raw = ours.read(found, *gguf.GGML_QUANT_SIZES[tensor.tensor_type])
+        assert raw.tobytes() == tensor.data.tobytes()
+    assert len(ours.tensors) == len(theirs.tensors)
+
+
+# -- the published model beside transformers' own reading ---------------------------------------------------
+
 WEIGHTS = assets.cache_directory() / "smollm2-135m-instruct-0.1.2"
+published = pytest.mark.skipif(not WEIGHTS.is_dir(), reason="needs the 93 MB of weights in the cache")
+PROMPTS = (
+    "The capital of France is",
+    "If music be the food of love, play on",
+    "def fibonacci(n):\n",
+    "Once upon a time",
+)
+MIXED = (
+    "To be, or not to be: that is the question.",
+    "def f(x):\n    return {'a': x[0] ** 2}  # 3.14159\n\n\n\tprint(f(10_000))",
+    "今天天气很好。我们去公园吧！",
+    "naïve café, Größe, Ελληνικά, русский, العربية",
+    "😀👩‍👩‍👧‍👦 ❤️ 🇫🇷",
+    "  two   three    four\t\ttabs \r\n\r\n end  ",
+    "1234567890 12 345 6.7e-8",
+    "<|im_start|>user\nHi<|im_end|>\n<|endoftext|><|im_start|>",
+    "<|im_start<|im_end|>|> <|IM_END|>",
+    "",
+)
 
 
-@pytest.mark.skipif(not WEIGHTS.is_dir(), reason="needs the 93 MB of weights in the cache")
-def test_a_published_model_knows_the_capital_of_france():
-    model, tokenizer = from_gguf(assets.fetch("smollm2-135m-instruct"))
+@pytest.fixture(scope="module")
+def ours():
+    return from_gguf(assets.fetch("smollm2-135m-instruct"))
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """transformers reads the same file with its own code."""
+    pytest.importorskip("accelerate")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    path = assets.fetch("smollm2-135m-instruct")
+    source = dict(pretrained_model_name_or_path=path.parent, gguf_file=path.name)
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).eval()
+    return model, AutoTokenizer.from_pretrained(**source)
+
+
+@published
+def test_a_published_model_knows_the_capital_of_france(ours):
+    model, tokenizer = ours
     assert sum(p.numel() for p in model.parameters()) == 134_515_008
     ids = torch.tensor([tokenizer.encode("The capital of France is")])
     out = minillama.generate(model, ids, 1, temperature=0)
     assert tokenizer.decode(out[0, ids.shape[1] :]) == " Paris"
+
+
+@published
+def test_the_published_header_is_the_librarys():
+    assert_as_the_library(assets.fetch("smollm2-135m-instruct"))
+
+
+@published
+def test_token_ids_are_those_of_transformers(ours, theirs):
+    for text in MIXED:
+        wanted = theirs[1](text, add_special_tokens=False).input_ids
+        assert ours[1].encode(text, allow_special=True) == wanted, text
+        assert ours[1].decode(wanted) == text
+
+
+@published
+@torch.no_grad()
+def test_logits_are_those_of_transformers(ours, theirs):
+    for text in (*PROMPTS, *MIXED[:5]):
+        ids = torch.tensor([ours[1].encode(text)])
+        assert (ours[0](ids)[0] - theirs[0](ids).logits).abs().max().item() < 1e-3, text
+
+
+@published
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_greedy_continuations_are_those_of_transformers(ours, theirs, prompt):
+    ids = torch.tensor([ours[1].encode(prompt)])
+    settings = dict(max_new_tokens=40, min_new_tokens=40, do_sample=False, pad_token_id=0)
+    theirs[0].generation_config.eos_token_id = None
+    wanted = theirs[0].generate(ids, attention_mask=torch.ones_like(ids), **settings)
+    assert torch.equal(minillama.generate(ours[0], ids, 40, temperature=0), wanted)
+
+
+@published
+@torch.no_grad()
+def test_there_and_back_by_way_of_transformers(tmp_path, ours):
+    """minillama → safetensors → transformers → safetensors → minillama, bit for bit."""
+    from transformers import LlamaForCausalLM
+
+    model, tokenizer = ours
+    save_pretrained(model, tmp_path / "ours")
+    between = LlamaForCausalLM.from_pretrained(tmp_path / "ours")
+    ids = torch.tensor([tokenizer.encode(PROMPTS[1])])
+    assert (between(ids).logits - model(ids)[0]).abs().max().item() < 1e-3
+    between.save_pretrained(tmp_path / "theirs")
+    back = from_pretrained(tmp_path / "theirs")
+    assert back.config == model.config
+    for (name, a), b in zip(model.named_parameters(), back.parameters(), strict=True):
+        assert torch.equal(a, b), name

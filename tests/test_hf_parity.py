@@ -117,6 +117,9 @@ def test_the_books_model():
     from minillama import MiniLLaMAConfig
 
     model = MiniLLaMAForCausalLM(MiniLLaMAConfig())
+    for parameter in model.parameters():
+        if parameter.ndim == 1:  # gains that are all 1 would let one norm stand in for another
+            parameter.uniform_(0.5, 1.5)
     theirs, ids = their_model(model), torch.randint(4096, (2, 64))
     assert sum(p.numel() for p in theirs.parameters()) == 35_926_528
     assert (model(ids)[0] - theirs(input_ids=ids).logits).abs().max().item() <= 1e-4

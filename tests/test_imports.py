@@ -15,7 +15,7 @@ import minillama
 PACKAGE = Path(minillama.__file__).resolve().parent
 
 BLOCKS = {"config", "layers", "rope", "feed_forward", "attention", "cache", "loss"}
-CORE = BLOCKS | {"model", "generation", "checkpoint", "accounting"}
+CORE = BLOCKS | {"model", "generation", "gguf_file", "checkpoint", "accounting"}
 REST = {"optim", "tokenizer", "data", "train", "assets"}
 ARROWS = {
     "config": set(),
@@ -30,7 +30,8 @@ ARROWS = {
     "tokenizer": set(),
     "data": {"tokenizer"},
     "generation": {"attention", "cache", "model"},
-    "checkpoint": {"config", "model", "rope", "tokenizer"},
+    "gguf_file": set(),
+    "checkpoint": {"config", "model", "rope", "tokenizer", "gguf_file"},
     "train": {"model", "loss", "optim", "data", "checkpoint", "generation"},
     "assets": set(),
     "__main__": (CORE | REST) - {"accounting"},

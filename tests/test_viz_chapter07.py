@@ -31,7 +31,7 @@ def test_it_starts_as_the_books_model(bill):
     assert chapter07.sizes_of(bill.start) == MiniLLaMAConfig()
     shown = words(bill, bill.start)
     assert {"35,926,528", "97.0 M", "137.0 MiB", "24.0 MiB", "548.2 MiB"} <= set(shown)
-    assert "Scores outgrow the feed-forward beyond 4,223 tokens." in shown
+    assert "Scores outgrow feed-forward beyond 4,223 tokens." in shown
 
 
 def test_every_state_is_accounted_for(bill):
@@ -45,6 +45,11 @@ def test_every_state_is_accounted_for(bill):
         assert amount(parts["total"] * size) in shown
         assert amount(accounting.kv_cache_bytes(config, 1, tokens, size)) in shown
         assert amount(int(accounting.training_bytes(config)["total"])) in shown
+
+
+def test_a_single_layer_is_no_layers(bill):
+    shown = words(bill, bill.start | {"layers": 1})
+    assert any(text.startswith("1 layer, C 512") for text in shown)
 
 
 def test_bars_are_filled_and_stay_in_the_picture(bill):

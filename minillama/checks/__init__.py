@@ -13,6 +13,7 @@ from . import (
     rmsnorm,
     rope,
     swiglu,
+    weights,
 )
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
 from .question import choice
@@ -35,4 +36,5 @@ __all__ = [
     "rmsnorm",
     "rope",
     "swiglu",
+    "weights",
 ]

@@ -163,8 +163,15 @@ def show(value, limit: int = 6) -> str:
         return f"[{', '.join(inside)}]" if isinstance(value, list) else f"({', '.join(inside)})"
     if isinstance(value, float):
         return format(value, ".4g")
+    if isinstance(value, set) and all(isinstance(each, bytes) for each in value):
+        longest = sorted(value, key=lambda each: (-len(each), each))
+        return "{" + ", ".join([show(each) for each in longest[:limit]] + ["…"] * (len(value) > limit)) + "}"
+    if isinstance(value, bytes):
+        return repr(value[:12]) + "…" * (len(value) > 12)
     if isinstance(value, str):
         return repr(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes: {value[:16].hex(' ')}{' …' if len(value) > 16 else ''}"
     if isinstance(value, int | torch.dtype):
         return str(value)
     return f"something of type {type(value).__name__}"

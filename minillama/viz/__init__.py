@@ -13,6 +13,7 @@ from .chapter09 import einsum_letters
 from .chapter10 import schedule, valley
 from .chapter11 import token_growth
 from .chapter13 import sampling_filters
+from .chapter14 import head_map
 from .controls import Control
 from .formula_explorer import formula
 from .frame_explorer import frames
@@ -53,6 +54,7 @@ __all__ = [
     "formula",
     "frames",
     "gated_unit",
+    "head_map",
     "head_sharing",
     "label",
     "loudspeakers",

@@ -38,7 +38,7 @@ function marks(values, { fixed, rect, text, title }) {
   const even = Math.floor(3 * c * wideFfn / (h * d)) - 1;
   const weights = total * size, cache = 2 * layers * g * tokens * d * size, training = total * 16;
   const bold = { "font-weight": "bold" }, end = { "text-anchor": "end" };
-  const sizes = `${layers} layers, C ${grouped(c)}, heads ${h} : ${g} of ${d}`;
+  const sizes = `${layers} layer${layers === 1 ? "" : "s"}, C ${grouped(c)}, heads ${h} : ${g} of ${d}`;
   const more = `d_ffn ${grouped(wideFfn)}, V ${grouped(v)}`;
   const shapes = [text(4, 14, sizes, "ink", bold), text(4, 31, more, "ink", bold)];
   const bar = (y, name, sum, rows, whole) => {
@@ -60,8 +60,8 @@ function marks(values, { fixed, rect, text, title }) {
   shapes.push(text(220, 116, `norms ${fixed(100 * norms / total, 3)} %`, "muted"));
   const spent = bar(148, `FLOPs a token, text of ${grouped(tokens)}`, countText(flops, fixed), work, flops);
   legend(189, spent, work);
-  const beyond = even < 1 ? "Scores outgrow the feed-forward from the start."
-    : `Scores outgrow the feed-forward beyond ${grouped(even)} tokens.`;
+  const beyond = even < 1 ? "Scores outgrow feed-forward from the start."
+    : `Scores outgrow feed-forward beyond ${grouped(even)} tokens.`;
   shapes.push(text(4, 228, beyond));
   const widest = Math.max(weights, cache, training);
   [

@@ -72,7 +72,8 @@ def _bill_marks(**state) -> list[dict]:
     weights, cache = parts["total"] * size, kv_cache_bytes(config, 1, tokens, size)
     training = int(training_bytes(config)["total"])
     bold, end = {"font_weight": "bold"}, {"text_anchor": "end"}
-    sizes = f"{config.n_layers} layers, C {c:,}, heads {h} : {g} of {d}"
+    plural = "" if config.n_layers == 1 else "s"
+    sizes = f"{config.n_layers} layer{plural}, C {c:,}, heads {h} : {g} of {d}"
     shapes = [
         text(4, 14, sizes, **bold),
         text(4, 31, f"d_ffn {config.d_ffn:,}, V {config.vocab_size:,}", **bold),
@@ -99,9 +100,9 @@ def _bill_marks(**state) -> list[dict]:
     for i, (note, (_, _, color)) in enumerate(zip(spent, work, strict=True)):
         y = 189 + 17 * (i // 2)
         shapes += [rect(4 + 200 * (i % 2), y - 10, 11, 11, color), text(20 + 200 * (i % 2), y, note)]
-    beyond = f"Scores outgrow the feed-forward beyond {even:,} tokens."
+    beyond = f"Scores outgrow feed-forward beyond {even:,} tokens."
     if even < 1:
-        beyond = "Scores outgrow the feed-forward from the start."
+        beyond = "Scores outgrow feed-forward from the start."
     shapes.append(text(4, 228, beyond))
     widest = max(weights, cache, training)
     rows = (
