@@ -39,7 +39,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
                 f"targets must be from 0 to V - 1 = {logits.shape[-1] - 1} or ignore_index ({ignore_index}), "
                 f"got {low if low < 0 else high}"
             )
-    # torch's kernel: the same -log p, its gradient p - y written in one pass.
+    # torch's kernel: the same -log p, with fewer passes over the logits than elementary operations take.
     nll = F.cross_entropy(
         logits.float().reshape(-1, logits.shape[-1]),
         targets.long().reshape(-1),

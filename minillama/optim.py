@@ -101,7 +101,7 @@ class AdamW(Optimizer):
                 p.mul_(1 - lr * group["weight_decay"])
                 m.lerp_(p.grad, 1 - beta1)
                 v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
-                # Both means start at 0 and are too small by 1 - β^t (section 3 of the paper).
+                # Both means start at 0 and are too small by the factor 1 - β^t (section 3 of the paper).
                 root = (v.sqrt() / math.sqrt(1 - beta2**t)).add_(group["eps"])
                 p.addcdiv_(m, root, value=-lr / (1 - beta1**t))
         return loss

@@ -563,6 +563,31 @@ def test_long_tensors_are_compared_at_their_worst_entry(capsys):
     assert "expected: grid at [1, 2]: 0\ncame:     grid at [1, 2]: nan" in capsys.readouterr().out
 
 
+def test_infinities_that_agree_are_no_difference(capsys):
+    """inf - inf is nan; the entry that is shown must be one that differs."""
+    expected = torch.tensor([-math.inf, math.inf, 1.0, 2.0, 3.0, 4.0, -math.inf])
+
+    @checker("infinite", 1)
+    def check(attempt):
+        attempt.match(attempt(x=1.0), expected, torch.equal, hint="Look there.")
+
+    def finite(x):
+        got = expected.clone()
+        got[3] = 2.5
+        return got
+
+    def one_infinity_less(x):
+        got = expected.clone()
+        got[6] = 0.0
+        return got
+
+    for answer, place, should, came in ((finite, 3, "2", "2.5"), (one_infinity_less, 6, "-inf", "0")):
+        check(answer)
+        out = capsys.readouterr().out
+        assert f"expected: at [{place}]: {should}\n" in out
+        assert f"came:     at [{place}]: {came}\n" in out
+
+
 # -- questions -------------------------------------------------------------------------------------------
 
 

@@ -98,6 +98,28 @@ def one_row_of_cache(model, ids, n):
     return ids
 
 
+@torch.no_grad()
+def without_a_column(model, ids, n):
+    cache, new = minillama.KVCache(model.config, len(ids)), ids
+    for _ in range(n):
+        new = model(new, past_key_values=cache)[0][:, -1].argmax(-1)
+        ids = torch.cat([ids, new], 1)
+    return ids
+
+
+def always_held(pieces, stop):
+    """As many characters as a beginning of the stop word may have, whatever they are."""
+    held, out = "", []
+    for piece in pieces:
+        held += piece
+        if stop in held:
+            return [text for text in [*out, held[: held.index(stop)]] if text]
+        end = max(0, len(held) - len(stop) + 1)
+        out.append(held[:end])
+        held = held[end:]
+    return [text for text in [*out, held] if text]
+
+
 def stop_at(pieces, stop):
     held, out = "", []
     for piece in pieces:
@@ -251,11 +273,13 @@ WRONG = [
     (generation.greedy, without_cache, "use a KVCache"),
     (generation.greedy, everything_again, "went into the cache a second time"),
     (generation.greedy, one_row_of_cache, "room for every row"),
+    (generation.greedy, without_a_column, "a column (B, 1)"),
     (generation.greedy, lambda model, ids, n: ids, "came back unchanged"),
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n)[0], "The shape must be"),
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n) % 7, "Take the argmax of the last"),
     (generation.greedy, lambda model, ids, n: greedy(model, ids, n).tolist(), "Return a tensor of token ids"),
     (generation.stop_at, lambda ps, s: [p for p in ps if s not in p], "came in two pieces"),
+    (generation.stop_at, always_held, "it came later than it could"),
     (generation.stop_at, lambda ps, s: ["".join(ps).partition(s)[0] + s], "itself is not put out"),
     (generation.stop_at, lambda ps, s: ["".join(ps).replace(s, "")], "from behind the stop word"),
     (generation.stop_at, joined(stop_at), "came later than it could"),

@@ -375,6 +375,31 @@ def test_two_processes_equal_one(make_config, tokens, tmp_path, script, sharded)
     assert losses(tmp_path / "one") == pytest.approx(losses(tmp_path / "two"), abs=1e-4)
 
 
+SHARDS = """
+import torch
+from torch.distributed.fsdp import fully_shard
+from minillama.optim import gradient_clip
+from minillama.train import join
+torch.set_num_threads(1)
+rank, world, _ = join("cpu")
+layer = torch.nn.Linear(1, 2, bias=False)  # two rows, one on each rank
+fully_shard(layer, mesh=torch.distributed.init_device_mesh("cpu", (world,)))
+(layer(torch.ones(1, 1)) * torch.tensor([3.0, 4.0])).sum().backward()
+gradient = layer.weight.grad.to_local()
+assert gradient.tolist() == [[3.0 + rank]]
+norm = gradient_clip(layer.parameters(), 1.0)
+assert norm.item() == 5.0, f"rank {rank} finds {norm}"
+torch.testing.assert_close(gradient, torch.tensor([[(3.0 + rank) / 5]]))
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_both_ranks_find_the_norm_of_the_whole_gradient(tmp_path):
+    path = tmp_path / "shards.py"  # 3 on rank 0, 4 on rank 1: 5 on both
+    path.write_text(SHARDS)
+    torchrun(str(path))
+
+
 # -- the command line ------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from . import (
     rmsnorm,
     rope,
     swiglu,
+    training,
     weights,
 )
 from .machinery import NOT_ATTEMPTED, PASSED, WRONG, Result
@@ -36,5 +37,6 @@ __all__ = [
     "rmsnorm",
     "rope",
     "swiglu",
+    "training",
     "weights",
 ]

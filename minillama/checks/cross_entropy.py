@@ -27,6 +27,10 @@ LAST_LOST = "The last token of each text is not a target any more. A text of n t
 FIRST_PAD = (
     "The last token of a text is asked for the padding behind it. A text of n tokens has n − 1 targets."
 )
+STILL_ASKED = (
+    "The last token of a text is asked for what roll put behind it: padding, or the text's own first token. "
+    "A text of n tokens has n − 1 targets."
+)
 ZEROS = "Positions without a target hold 0, which is a token. They must hold −100."
 BY_NUMBER = "A token is not padding because of its number: use lengths."
 SHORTER = "One column is missing. Keep the shape (B, T), and put −100 where there is no target."
@@ -137,9 +141,11 @@ def targets(attempt: Attempt) -> None:
         wrong = [
             (ids, UNSHIFTED),
             (torch.where(inside, ids, -100), UNSHIFTED),
+            (torch.where(torch.arange(t) < lengths[:, None] - 1, ids, -100), UNSHIFTED),
             (unmasked, PADS),
             (torch.where(inside, unmasked, -100), FIRST_PAD),
-            (torch.where(inside, rolled, -100), FIRST_PAD if (lengths < t).any() else ROLLED),
+            (torch.where(inside, rolled, -100), STILL_ASKED),
+            (torch.where(inside, ids, -100).roll(-1, 1), ROLLED),
             (rolled, ROLLED),
             (ids.flatten().roll(-1).view(b, t), ROLLED),
             (right, WRONG_WAY),
@@ -147,6 +153,7 @@ def targets(attempt: Attempt) -> None:
             (ids.roll(1, 1), WRONG_WAY),
             (_shifted(ids, lengths, by=2), TWICE),
             (_shifted(ids, lengths, fill=0), ZEROS),
+            (torch.cat([torch.where(inside, ids, -100)[:, 1:], torch.zeros_like(ids[:, :1])], 1), ZEROS),
             (_shifted(ids, lengths, keep=lambda n: n - 2), LAST_LOST),
             (
                 torch.where(unmasked == 0, -100, unmasked),
@@ -177,14 +184,18 @@ def gradient(attempt: Attempt) -> None:
         got = attempt(
             logits=logits,
             targets=labels,
-            on_error={(IndexError, ""): INDEX_ERROR, (RuntimeError, "index"): INDEX_ERROR},
+            on_error={
+                (IndexError, ""): INDEX_ERROR,
+                (RuntimeError, "index"): INDEX_ERROR,
+                (RuntimeError, "Class values"): INDEX_ERROR,
+            },
         )
         valid = labels != -100
         count = max(1, int(valid.sum()))
         p = logits.softmax(-1)
         y = torch.nn.functional.one_hot(labels.clamp(min=0), vocab_size).to(p.dtype)
         mask = valid[:, None].to(p.dtype)
-        expected = (p - y) * mask / count
+        expected = ((p - y) / count).where(valid[:, None], 0.0)
         if not torch.is_tensor(got):
             attempt.fail(show(expected), show(got), "Return one tensor of the shape of logits.")
         if got.shape == expected.shape and got.isnan().any():

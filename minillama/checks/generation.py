@@ -1,6 +1,7 @@
 """Checkers of the exercises on generation."""
 
 import math
+from itertools import accumulate
 
 import torch
 from torch import nn
@@ -129,19 +130,7 @@ def min_p(attempt: Attempt) -> None:
             (logits, "Nothing was dropped."),
         ]
         hint = "A token stays if its probability is at least m times the largest of its row."
-        if _same(got, expected):
-            continue
-        hint = next((its for value, its in wrong if not _same(expected, value) and _same(got, value)), hint)
-        attempt.fail(*_where_they_differ(expected, got), hint)
-
-
-def _where_they_differ(expected, got) -> tuple[str, str]:
-    """The first entry that differs; -inf on both sides is no difference."""
-    if got.shape != expected.shape:
-        return show(expected), show(got)
-    differs = ~torch.isclose(got.double(), expected, 1e-6, 1e-6)
-    at = tuple(int(i) for i in differs.nonzero()[0])
-    return tuple(f"at {list(at)}: {each[at].item():.4g}" for each in (expected, got))
+        attempt.match(got, expected, _same, wrong=wrong, hint=hint)
 
 
 def _same(a, b) -> bool:
@@ -178,6 +167,7 @@ TWICE = (
     "the prompt once, then one token at a time."
 )
 SAME_ROW = "Each row has its own likeliest token: argmax over the last axis, dim=-1."
+NO_COLUMN = "argmax(-1) drops an axis. What is appended and read next is a column (B, 1): keepdim=True."
 WRONG_BATCH = "The cache must have room for every row: KVCache(model.config, batch_size)."
 
 
@@ -208,6 +198,7 @@ def greedy(attempt: Attempt) -> None:
             (ValueError, "exceeds"): TWICE,
             (ValueError, "batch_size"): WRONG_BATCH,
             (RuntimeError, "does not require grad"): "No gradient is needed here.",
+            (RuntimeError, "number of dimensions"): NO_COLUMN,
         }
         got = attempt(model=model, ids=ids, n=n, on_error=hints)
         read = model.read
@@ -292,7 +283,7 @@ def stop_at(attempt: Attempt) -> None:
         whole, right, said = "".join(pieces), "".join(expected), "".join(got)
         hint = "Hold back the longest end of the text that is a beginning of the stop word, no more."
         if said == right:
-            hint = EMPTY if "" in got else LATE if len(got) < len(expected) else FINER
+            hint = EMPTY if "" in got else FINER if _ends(expected) <= _ends(got) else LATE
         elif stop in said:
             hint = ITSELF if said == right + stop else THROUGH
         elif said == right + whole[len(right) + len(stop) :] != right:
@@ -302,6 +293,10 @@ def stop_at(attempt: Attempt) -> None:
         elif said.startswith(right) and stop.startswith(said[len(right) :]):
             hint = PART
         attempt.fail(show(expected), show(got), hint)
+
+
+def _ends(texts: list[str]) -> set[int]:
+    return set(accumulate(map(len, texts)))
 
 
 def _stopped(pieces: list[str], stop: str) -> list[str]:

@@ -181,7 +181,9 @@ def _contrast(expected, got, what: str) -> tuple[str, str]:
     """Expected and got side by side; of two long tensors only the entry that is furthest off."""
     label = f"{what} " if what else ""
     if torch.is_tensor(expected) and torch.is_tensor(got) and expected.shape == got.shape and got.numel() > 6:
-        off = (got.detach().double() - expected.double()).abs().nan_to_num(nan=torch.inf)
+        theirs, ours = got.detach().double(), expected.double()
+        off = (theirs - ours).abs().nan_to_num(nan=torch.inf)
+        off = off.masked_fill(theirs == ours, 0)  # inf - inf is nan
         at = tuple(int(i) for i in torch.unravel_index(off.argmax(), off.shape))
         # Neighbors in half precision differ in the fourth digit: show enough of them.
         return tuple(f"{label}at {list(at)}: {each[at].item():.7g}" for each in (expected, got))

@@ -64,8 +64,8 @@ LONE_OR_ONE = "The larger of a lone gradient and a constant one. Sequences betwe
 NO_SQUARE = "Cauchy and Schwarz compare squares: the ratio in the series is β1²/β2."
 NOT_ROOTED = "That is the square of the bound. Take its root."
 BARE = (
-    "The factor (1 − β1)/√(1 − β2) in front is missing: the weights in m and v do not only fall, they start "
-    "so."
+    "The factor (1 − β1)/√(1 − β2) in front is missing: the newest gradient enters m with the weight 1 − β1, "
+    "its square v with 1 − β2."
 )
 INVERTED = "Upside down: m stands above the line, √v below it."
 

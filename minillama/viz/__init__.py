@@ -12,6 +12,7 @@ from .chapter08 import next_token
 from .chapter09 import einsum_letters
 from .chapter10 import schedule, valley
 from .chapter11 import token_growth
+from .chapter12 import training_run
 from .chapter13 import sampling_filters
 from .chapter14 import head_map
 from .controls import Control
@@ -76,6 +77,7 @@ __all__ = [
     "softmax_rows",
     "token_growth",
     "trained_heads",
+    "training_run",
     "use_style",
     "valley",
 ]

@@ -105,7 +105,7 @@ class _Distributions:
 
 
 def sampling_filters() -> FormulaExplorer:
-    """Temperature, k and p on what the small model expects after four contexts."""
+    """Temperature, k and p on what the small model expects after five contexts."""
     seen = _Distributions()
     return formula(
         seen.marks,
