@@ -1,4 +1,4 @@
-"""Shared by the tests of the core: tiny models of all-different sizes."""
+"""Shared by several tests: tiny models of all-different sizes, and what every exercise checker owes."""
 
 import pytest
 
@@ -52,3 +52,32 @@ def make_ids():
         return torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
 
     return make
+
+
+@pytest.fixture
+def meets_its_hint(capsys):
+    """meets_its_hint(check, answer, hint, number): the answer gets that hint, on a phone, every time."""
+    from minillama import checks
+
+    def meets(check, answer, hint, number):
+        result = check(answer)
+        assert result.status == checks.WRONG and not result
+        printed = capsys.readouterr().out
+        lines = printed.splitlines()
+        assert lines[0].startswith(f"Exercise {number}: wrong for")
+        assert hint in " ".join(printed.partition("hint:")[2].split()), printed
+        assert max(map(len, lines)) <= 60, "it would scroll on a phone"
+        assert check(answer).message == result.message, "the report differs from run to run"
+
+    return meets
+
+
+@pytest.fixture
+def knows_two_mistakes():
+    """knows_two_mistakes(check, wrong): a checker says what it takes, and has two hints at least."""
+
+    def knows(check, wrong):
+        assert len({hint for each, _, hint in wrong if each is check}) >= 2, check.__name__
+        assert check.__doc__.startswith("`fn("), check.__name__
+
+    return knows
