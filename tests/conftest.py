@@ -81,3 +81,16 @@ def knows_two_mistakes():
         assert check.__doc__.startswith("`fn("), check.__name__
 
     return knows
+
+
+@pytest.fixture
+def is_not_attempted(capsys):
+    """is_not_attempted(check, number, stub): a stub is no error, and no success."""
+    from minillama import checks
+
+    def stays(check, number, stub):
+        result = check(stub)
+        assert not result and result.status == checks.NOT_ATTEMPTED
+        assert capsys.readouterr().out == f"Exercise {number}: not attempted yet.\n"
+
+    return stays
