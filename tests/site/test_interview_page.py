@@ -28,6 +28,14 @@ def test_without_scripts_there_is_no_button_and_every_fold_opens(browser, site_u
     context.close()
 
 
+def test_on_paper_every_answer_is_open_and_the_button_gone(page, site_url):
+    page.goto(f"{site_url}{PAGE}.html")
+    page.emulate_media(media="print")
+    assert page.locator("article button").count() == 1 and not page.locator("article button").is_visible()
+    for answer in page.locator("article details").all():
+        assert answer.locator("p").first.is_visible()
+
+
 def test_the_search_finds_questions_and_answers(page, site_url):
     for word in ("overfit", "safetensors", "spikes"):
         page.goto(f"{site_url}search.html?q={word}")
