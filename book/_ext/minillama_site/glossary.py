@@ -95,14 +95,18 @@ def read(app, doctree):
 def _entry(paragraph):
     bold = paragraph[0].astext()
     if not bold.endswith("."):
-        raise ValueError(f"an entry begins with its names and a full stop in bold, as **Token.**; got {bold!r}")
+        raise ValueError(
+            f"an entry begins with its names and a full stop in bold, as **Token.**; got {bold!r}"
+        )
     entry = Entry([name.strip() for name in bold[:-1].split(",")])
     told = {}
     for raw in list(paragraph.findall(nodes.raw)):
         for clause in COMMENT.fullmatch(raw.astext())[1].split(";"):
             key, _, value = (part.strip() for part in clause.partition(":"))
             if key not in CLAUSES or not value:
-                raise ValueError(f"{clause.strip()!r} must be one of {', '.join(CLAUSES)}, a colon and a value")
+                raise ValueError(
+                    f"{clause.strip()!r} must be one of {', '.join(CLAUSES)}, a colon and a value"
+                )
             told[key] = value
         raw.parent.remove(raw)
     listed = {key: [form.strip() for form in told.get(key, "").split(",") if form.strip()] for key in CLAUSES}
@@ -140,7 +144,9 @@ def link_terms(app, doctree, docname):
     # The longest form first: “attention sink” is not a use of “attention”, even when it is linked already.
     forms = sorted(((form, entry) for entry in here for form in entry.forms), key=lambda pair: -len(pair[0]))
     search = re.compile(
-        r"(?<![\w-])(?:" + "|".join(f"(?P<f{i}>{pattern(form)})" for i, (form, _) in enumerate(forms)) + r")(?![\w-])"
+        r"(?<![\w-])(?:"
+        + "|".join(f"(?P<f{i}>{pattern(form)})" for i, (form, _) in enumerate(forms))
+        + r")(?![\w-])"
     )
     address = app.builder.get_relative_uri(docname, page(app.env))
     linked = set()
