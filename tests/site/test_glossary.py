@@ -10,6 +10,7 @@ from book_pages import ROOT
 from bs4 import BeautifulSoup, NavigableString
 from docutils import nodes
 from minillama_site import glossary
+from test_build import notebook, run_build, small_book  # noqa: F401
 
 CHAPTERS = [name for name in PAGES if glossary.chapter_number(name)]
 # What the links leave alone: titles and what works as one, code, formulas, tables, the map, folds, outputs.
@@ -82,7 +83,7 @@ def test_each_name_has_an_anchor(entries, soups):
 
 
 def test_links_stand_at_the_first_use(entries, soups):
-    """Looked for in the page that was built: no form of a linked entry stands in the prose before its link."""
+    """In the page as built, no form of a linked entry stands in the prose before its link."""
     everyone = [form for entry in entries if "never" not in entry.told for form in entry.forms]
     for name in CHAPTERS:
         pieces = running_prose(soups[name])
@@ -182,7 +183,7 @@ def test_an_entry_tells_its_forms():
     [("Level", ""), ("Level.", "<!-- level -->"), ("Level.", "<!-- only: 1 -->"), ("Level.", "<!-- in: -->")],
 )
 def test_an_entry_that_cannot_be_read_is_refused(bold, comment):
-    with pytest.raises(ValueError, match="must be one of|full stop"):
+    with pytest.raises(ValueError, match=r"must be one of|full stop"):
         glossary._entry(paragraph(bold, " Root.", comment))
 
 
@@ -202,3 +203,44 @@ def test_forms_and_their_plurals(form, found, not_found):
         assert re.fullmatch(glossary.pattern(form), text), text
     for text in not_found:
         assert not re.fullmatch(glossary.pattern(form), text), text
+
+
+# ---- A small book ----
+
+
+def test_a_change_to_the_glossary_or_the_record_reaches_the_chapters(small_book):  # noqa: F811
+    (small_book / "_toc.yml").write_text(
+        "format: jb-book\nroot: book/intro\nchapters:\n- file: book/01_figure\n- file: book/glossary\n"
+    )
+    (small_book / "book/intro.md").write_text("# A small book\n\nIts [chapter](01_figure.ipynb).\n")
+    chapter = notebook("A point").replace("The figure of $x^2$", "A figure\\n\\nTwo tokens, and an `item`.")
+    (small_book / "book/01_figure.ipynb").write_text(chapter)
+    entries = small_book / "book/glossary.md"
+    entries.write_text("# Glossary\n\n**Token.** A word. <!-- as: token -->\n")
+    record = small_book / "book/executed.json"
+    record.write_text('{"01_figure": {"torch": "2.1.0", "python": "3.12"}}')
+    assert run_build(small_book) == (0, "")
+    page = small_book / "_build/html/book/01_figure.html"
+    shown = BeautifulSoup(page.read_text(), "html.parser")
+    (link,) = links(shown)
+    assert (link.get_text(), link["href"], link["title"]) == (
+        "tokens",
+        "glossary.html#term-token",
+        "Token: A word.",
+    )
+    assert "PyTorch 2.1.0 and Python 3.12." in shown.select_one(".page-facts").get_text()
+    assert (
+        "<!--"
+        not in BeautifulSoup((page.parent / "glossary.html").read_text(), "html.parser").article.decode()
+    )
+
+    entries.write_text("# Glossary\n\n**Point.** No size.\n\n**Two.** A number. <!-- in: 1 -->\n")
+    record.write_text('{"01_figure": {"torch": "2.2.0", "python": "3.12"}}')
+    assert run_build(small_book) == (0, "")
+    shown = BeautifulSoup(page.read_text(), "html.parser")
+    assert [link["title"] for link in links(shown)] == ["Two: A number."]
+    assert "PyTorch 2.2.0" in shown.select_one(".page-facts").get_text()
+
+    entries.write_text("# Glossary\n\n**Point.** No size.\n\n**Dot.** The same. <!-- as: point -->\n")
+    code, said = run_build(small_book)
+    assert code == 1 and "'point' belongs to the entry 'Point', too" in said

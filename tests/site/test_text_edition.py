@@ -184,10 +184,12 @@ def test_html_becomes_markdown():
     before = (
         "<details><summary>Hint</summary>\n\nUse `<div>` and $a<b$.\n\n</details>\n<!-- unseen -->\n"
         '<svg viewBox="0" aria-label="A &amp; B"><style>x</style><text>t</text></svg>\n'
-        '<p class="x">See <a class="y" href="02_rope.html"><b>the</b>\nclock</a>.</p> <img src="a.png" alt="A dot">'
+        '<p class="x">See <a class="y" href="02_rope.html"><b>the</b>\nclock</a>.</p> '
+        '<img src="a.png" alt="A dot">'
     )
     assert text_edition._prose(before) == (
-        "**Hint**\n\nUse `<div>` and $a<b$.\n\nFigure: A & B\n\nSee [the clock](02_rope.html).\n\nFigure: A dot"
+        "**Hint**\n\nUse `<div>` and $a<b$.\n\nFigure: A & B\n\n"
+        "See [the clock](02_rope.html).\n\nFigure: A dot"
     )
 
 

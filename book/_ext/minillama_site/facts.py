@@ -55,7 +55,7 @@ def _record(env):
 
 
 def reading_minutes(cells):
-    """What the chapter itself says, so that a reader never sees two numbers; computed where it says nothing."""
+    """What the chapter itself says, so that nobody sees two numbers; computed where it says nothing."""
     return stated_minutes(cells) or computed_minutes(cells)
 
 

@@ -1,7 +1,7 @@
 """The glossary's entries get anchors, and each chapter links an entry from its first use in running prose.
 
-An entry is a paragraph that begins with its names in bold: `**FSDP, DDP.** Two ways to …`. A chapter is searched
-for these names and their plurals. A comment at the entry's end, which no reader sees, changes that:
+An entry is a paragraph that begins with its names in bold: `**FSDP, DDP.** Two ways to …`. A chapter is
+searched for these names and their plurals. A comment at the entry's end, which no reader sees, changes that:
 
     <!-- also: tied, tying -->          further forms        <!-- as: query -->     these forms only
     <!-- in: 1 3 6 -->                  only these chapters   <!-- never: reason --> no links

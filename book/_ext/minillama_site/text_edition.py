@@ -1,7 +1,7 @@
 """The plain-text edition: each page as Markdown beside its HTML, `llms.txt` that lists them, `llms-full.txt`.
 
-It is made from the sources. They are Markdown already; what is left to do is to open the folds, to say in words
-what a picture or a control shows, and to lead links to the pages' other files.
+It is made from the sources. They are Markdown already; what is left to do is to open the folds, to say in
+words what a picture or a control shows, and to lead links to the pages' other files.
 """
 
 import html
@@ -196,7 +196,8 @@ def _prose(text):
     text = MARKDOWN_PICTURE.sub(r"Figure: \1", text)
     text = SUMMARY.sub(lambda match: f"\n\n**{match[1].strip()}**\n\n", text)
     text = ANCHOR.sub(lambda match: f"[{' '.join(TAG.sub('', match[2]).split())}]({match[1]})", text)
-    text = re.sub(r"\n{3,}", "\n\n", TAG.sub("", BLOCK_TAG.sub("\n", text))).strip()
+    text = TAG.sub("", BLOCK_TAG.sub("\n", text))
+    text = re.sub(r"[ \t]*\n([ \t]*\n)+", "\n\n", text).strip()
     return KEPT.sub(lambda match: verbatim[int(match[1])], text)
 
 
