@@ -58,7 +58,8 @@ def test_fences_are_balanced(texts, name):
         if fence is None and found:
             fence = found[1]
             assert re.fullmatch(r"[\w+-]*", found[2].strip()), line
-        elif found and found[1].startswith(fence) and not found[2].strip():
+        elif found and found[1].startswith(fence):
+            assert not found[2].strip(), f"a fence opens inside a fence: {line}"
             fence = None
     assert fence is None
 

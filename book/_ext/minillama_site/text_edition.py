@@ -120,13 +120,12 @@ def page(env, name, folder):
     else:
         text = _prose(text)
     title, _, rest = text.lstrip().partition("\n")
-    return _lead_links(f"{title}\n\n{_about(env, name)}\n{rest}", name, folder, env).strip() + "\n"
+    return _lead_links(f"{title}\n\n{_about(env, name)}\n\n{rest.strip()}\n", name, folder, env)
 
 
 def _about(env, name):
-    stem = posixpath.basename(name)
-    about = f"*Text edition of [this page]({stem}.html), which has the pictures and what moves."
-    return " ".join([about, *facts.sentences(env, name)]) + "*\n"
+    about = f"Text edition of [the page]({posixpath.basename(name)}.html)."
+    return f"*{' '.join([about, *facts.sentences(env, name)])}*"
 
 
 def _cell(cell, name):
