@@ -145,6 +145,10 @@ def cos_lr_scheduler(it: int, lr_max: float, lr_min: float, warmup_iters: int, c
     return lr_min + (lr_max - lr_min) * (1 + math.cos(math.pi * progress)) / 2
 
 
+class NonFiniteGradient(RuntimeError):
+    """The norm of the gradients is infinite or NaN; `gradient_clip` raises it and changes nothing."""
+
+
 @torch.no_grad()
 def gradient_clip(params, max_norm: float) -> Tensor:
     """Scale all gradients by one factor so that their global norm is at most `max_norm`, in place.
@@ -157,7 +161,7 @@ def gradient_clip(params, max_norm: float) -> Tensor:
 
     Raises:
         ValueError: `max_norm` not > 0.
-        RuntimeError: the norm is not finite. Gradients and weights are left as they are: skip the step,
+        NonFiniteGradient: the norm is not finite. Gradients and weights are left as they are: skip the step,
             or find out why.
     """
     if isinstance(max_norm, bool) or not isinstance(max_norm, int | float) or not max_norm > 0:
@@ -175,7 +179,7 @@ def gradient_clip(params, max_norm: float) -> Tensor:
     if not torch.isfinite(norm):
         bad = [tuple(g.shape) for g, n in zip(grads, norms, strict=True) if not torch.isfinite(n)]
         where = f"in gradients of shape {', '.join(map(str, bad[:3]))}" if bad else "in their sum"
-        raise RuntimeError(f"the gradient norm is {norm.item()} ({where}); nothing was changed")
+        raise NonFiniteGradient(f"the gradient norm is {norm.item()} ({where}); nothing was changed")
     if norm > max_norm:
         for g in grads:
             g.mul_(max_norm / norm.item())

@@ -24,7 +24,7 @@ from .checkpoint import load_training, read_training, save_pretrained, save_trai
 from .data import get_batch
 from .loss import cross_entropy
 from .model import MiniLLaMAForCausalLM
-from .optim import AdamW, cos_lr_scheduler, decay_groups, gradient_clip
+from .optim import AdamW, NonFiniteGradient, cos_lr_scheduler, decay_groups, gradient_clip
 
 CHECKPOINT, LOG = "last.safetensors", "log.jsonl"
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
@@ -249,7 +249,7 @@ def train(
         FileExistsError: `run` holds a checkpoint and `resume` is False.
         FileNotFoundError: `resume`, and there is none.
         ValueError: settings that differ from the saved ones, a batch that cannot be split evenly.
-        RuntimeError: ten steps in succession without a finite gradient.
+        NonFiniteGradient: ten steps in succession without a finite gradient.
     """
     run = Path(run)
     rank, world, _ = join(next(model.parameters()).device.type)
@@ -295,9 +295,9 @@ def train(
                     norm = gradient_clip(wrapped.parameters(), settings.max_norm).item()
                     optimizer.step()
                     skipped = 0
-                except RuntimeError as error:
+                except NonFiniteGradient:
                     skipped += 1
-                    if "gradient norm" not in str(error) or skipped == MOST_SKIPPED:
+                    if skipped == MOST_SKIPPED:
                         raise
                 optimizer.zero_grad()
                 loss, stop = _added_up([loss, float(bool(asked))], device, world)

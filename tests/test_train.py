@@ -17,6 +17,7 @@ import torch
 import minillama.train as training
 from minillama import MiniLLaMAForCausalLM, checkpoint, cross_entropy
 from minillama.__main__ import main
+from minillama.optim import NonFiniteGradient
 from minillama.train import ProgressBar, TrainingSettings, accumulate, evaluate, step_batch, train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -308,6 +309,15 @@ def test_a_batch_that_cannot_be_split_is_named(make_model, tokens, tmp_path):
         train(make_model(), *tokens, tmp_path, replace(SETTINGS, micro_batches=3))
 
 
+def test_another_error_in_a_step_is_no_skipped_step(make_model, tokens, tmp_path, monkeypatch):
+    def broken(self, closure=None):
+        raise RuntimeError("the gradient norm of this test")
+
+    monkeypatch.setattr(training.AdamW, "step", broken)
+    with pytest.raises(RuntimeError, match="of this test"):
+        train(make_model(), *tokens, tmp_path, SETTINGS)
+
+
 @pytest.mark.parametrize(("bad", "gives_up"), [({3}, False), (set(range(2, 30)), True)])
 def test_a_step_without_a_finite_gradient_is_skipped(
     make_model, tokens, tmp_path, monkeypatch, bad, gives_up
@@ -323,7 +333,7 @@ def test_a_step_without_a_finite_gradient_is_skipped(
 
     monkeypatch.setattr(training, "accumulate", spoiled)
     if gives_up:
-        with pytest.raises(RuntimeError, match="gradient norm is nan"):
+        with pytest.raises(NonFiniteGradient, match="gradient norm is nan"):
             train(model, *tokens, tmp_path, settings)
         assert len(weights) == 11 and torch.equal(weights[1], model.norm.weight)  # ten in succession
         return

@@ -15,6 +15,7 @@ CONFIG = "_config.yml"
 ALLOWED = re.compile(r"https://(?P<host>[\w-]+(\.[\w-]+)+)/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)", re.ASCII)
 SUFFIXES = {
     "",
+    ".cff",
     ".cfg",
     ".css",
     ".html",

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-SINGLE_SOURCES = ("_config.yml", "_toc.yml", "requirements.txt")
+SINGLE_SOURCES = ("_config.yml", "_toc.yml", "requirements.txt", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def build(root):
