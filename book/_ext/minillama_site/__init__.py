@@ -9,7 +9,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from . import checks, formulas, pages
+from . import checks, facts, formulas, glossary, pages, text_edition
 
 LOG = logging.getLogger(__name__)
 HERE = Path(__file__).parent
@@ -28,9 +28,14 @@ def setup(app):
 
     app.connect("config-inited", pages.configure)
     app.connect("doctree-read", checks.check_sources)
+    app.connect("doctree-read", facts.depend_on_record)
+    app.connect("doctree-read", glossary.read)
     app.connect("doctree-resolved", pages.keep_punctuation)
+    app.connect("doctree-resolved", glossary.link_terms)
+    app.connect("doctree-resolved", facts.show)
     app.connect("html-page-context", pages.complete_context, priority=900)
     app.connect("build-finished", pages.finish, priority=900)
+    app.connect("build-finished", text_edition.write)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
 
 

@@ -93,6 +93,11 @@ def _links(app, pagename, context):
         source = f"{context['pathto']('_sources', 1)}/{context['sourcename']}"
         tip = "Download this chapter as a notebook"
         links.append({"url": source, "text": "Notebook", "tip": tip, "icon": "fas fa-download", "file": True})
+    if pagename in app.env.found_docs:
+        text = pagename.rpartition("/")[2] + ".md"
+        tip = "This page as plain text (Markdown)"
+        links.append({"url": text, "text": "Text", "tip": tip, "icon": "fas fa-align-left"})
+        context["text_edition"] = text
     if address:
         icon = "fab fa-github" if on_github else "fas fa-code"
         links.append({"url": address, "text": "Source", "tip": "The book's repository", "icon": icon})
