@@ -35,7 +35,7 @@ STEP = f"forward and backward over {BATCH} × {T} tokens; the limit: the rate of
 WORK = {
     "training": f"{'float32' if DEVICE == 'cpu' else 'bfloat16 autocast'}, {STEP}",
     "training, bfloat16 autocast": STEP,
-    "decoding": f"one text, {NEW} tokens greedily after {PROMPT}; the limit: reading every weight once a token",
+    "decoding": f"one text, {NEW} tokens greedily after {PROMPT}; the limit: each weight read once a token",
     "prefill": f"scores of the next token after {PREFILL:,}, into an empty cache",
     "checkpoints": "the whole model to disk and back; loading touches every weight once",
     "import": "in a fresh process",

@@ -64,7 +64,7 @@ def test_every_ratio_of_the_core_has_a_row():
 
 
 def test_every_number_of_the_page_was_recorded(page):
-    """In text, tables and spoken descriptions; the pictures themselves have axes with numbers of their own."""
+    """In text, tables and spoken descriptions; the axes of the pictures have numbers of their own."""
     words = [text for text in page.find_all(string=True) if not text.find_parent("svg")]
     words += [tag["aria-label"] for tag in page.select("[aria-label]")]
     found = set(NUMBER.findall(re.sub(r"[Cc]hapter \d+", "", " ".join(words))))

@@ -11,6 +11,7 @@ import json
 import textwrap
 from html import escape
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -27,7 +28,7 @@ BEHIND_WORDS = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 class Benchmark(SphinxDirective):
     required_arguments = 1
     optional_arguments = 1
-    option_spec = {"table-only": directives.flag}
+    option_spec: ClassVar = {"table-only": directives.flag}
 
     def run(self):
         name, *group = self.arguments
@@ -47,7 +48,10 @@ class Benchmark(SphinxDirective):
         return [*shown, *self.parse_text_to_nodes(circumstances(name, result))]
 
     def compared(self, name, group, result):
-        rows = [Row(row, result) for row in group["rows"]]
+        try:
+            rows = [Row(row, result) for row in group["rows"]]
+        except KeyError as missing:
+            raise self.error(f"targets.json asks for {missing}, which {name} does not have") from missing
         alt = f"Dots, {group['axis']}. {' '.join(row.in_words(group) for row in rows)}"
         extra = ["Bars: targets."] if any(row.target for row in rows) else []
         extra += ["Hollow squares: transformers."] if any(row.peer is not None for row in rows) else []
@@ -68,7 +72,7 @@ class Benchmark(SphinxDirective):
 
 class BenchmarkWork(Benchmark):
     optional_arguments = 0
-    option_spec = {}
+    option_spec: ClassVar = {}
 
     def run(self):
         result = self.read(f"results/{self.arguments[0]}.json")
@@ -118,7 +122,7 @@ def two(value):
 
 
 def groups_of(result):
-    """{title: {label: ratio}} of any of the smaller results, whatever the depth at which its numbers stand."""
+    """{title: {label: ratio}} of one of the smaller results, at whatever depth its numbers stand."""
     groups = {}
 
     def collect(title, values):
@@ -127,7 +131,7 @@ def groups_of(result):
             groups[title] = plain
         for key, value in values.items():
             if isinstance(value, dict):
-                collect(key, value) if title == "" else collect(f"{title}, {key}", value)
+                collect(f"{title}, {key}" if title else key, value)
 
     # Sizes and versions are whole numbers or text.
     found = result.get("ratios") or {k: v for k, v in result.items() if isinstance(v, dict | float)}
