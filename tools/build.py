@@ -15,7 +15,17 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-SINGLE_SOURCES = ("_config.yml", "_toc.yml", "requirements.txt", "CONTRIBUTING.md", "CHANGELOG.md")
+# What the pages are made of besides book/; the last three are for the page on performance.
+SOURCES = (
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "benchmarks/**/*.json",
+    "benchmarks/*.md",
+    "minillama/viz/*.py",
+)
 
 
 def build(root):
@@ -39,7 +49,7 @@ def build(root):
 
 def fingerprint(root):
     """One hash of everything a page is made of."""
-    sources = [root / name for name in SINGLE_SOURCES if (root / name).is_file()]
+    sources = [path for pattern in SOURCES for path in sorted(root.glob(pattern))]
     for path in sorted((root / "book").rglob("*")):
         if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts):
             sources.append(path)
@@ -65,6 +75,7 @@ def pages(root):
 
 
 def jupyter_book(root):
+    sys.path.insert(0, str(ROOT))  # plots are drawn by the package of this checkout
     from jupyter_book.cli.main import main as command
 
     arguments = ["build", str(root), "--warningiserror", "--keep-going", "-q"]

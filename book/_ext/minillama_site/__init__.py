@@ -9,7 +9,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from . import checks, facts, formulas, glossary, pages, text_edition
+from . import checks, facts, formulas, glossary, pages, performance, text_edition
 
 LOG = logging.getLogger(__name__)
 HERE = Path(__file__).parent
@@ -26,6 +26,7 @@ def setup(app):
     app.add_node(HideCodeCellNode, override=True, html=(visit_folded_code, depart_folded_code))
     app.add_js_file("book.js", loading_method="defer")
 
+    performance.setup(app)
     app.connect("config-inited", pages.configure)
     app.connect("doctree-read", checks.check_sources)
     app.connect("doctree-read", facts.depend_on_record)
