@@ -17,12 +17,22 @@
   document.fonts.ready.then(markScrolling);
   document.addEventListener("toggle", markScrolling, true);
 
+  // Paper cannot scroll: print.css sets a formula smaller that is wider than the page, by its width in ems.
+  const measureFormulas = () => {
+    for (const math of document.querySelectorAll(".formula > math")) {
+      const number = math.nextElementSibling ? 4 : 0;
+      const size = parseFloat(getComputedStyle(math).fontSize);
+      math.parentElement.style.setProperty("--ems", math.getBoundingClientRect().width / size + number);
+    }
+  };
+
   let opened = [];
   let theme = null;
   const root = document.documentElement;
   window.addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
     for (const fold of opened) fold.open = true;
+    measureFormulas();
     theme = root.dataset.theme;
     root.dataset.theme = "light";
   });
