@@ -75,25 +75,51 @@ async (contents) => {
     return line;
   };
 
+  // Each piece of code between two tags becomes an object in the PDF: those that look like their surroundings are
+  // joined. How a kind of token looks is read from a specimen, before the long document is laid out.
+  const joinTokens = (book) => {
+    const tokens = [...book.querySelectorAll(".highlight pre span")];
+    const kinds = [...new Set(tokens.map((token) => token.className))];
+    const specimen = document.createElement("div");
+    specimen.className = "bd-article";
+    specimen.innerHTML = '<div class="highlight"><pre></pre></div>';
+    const block = specimen.querySelector("pre");
+    const samples = kinds.map((kind) => block.appendChild(Object.assign(document.createElement("span"), { className: kind })));
+    document.querySelector("main").append(specimen);
+    const look = (element) => {
+      const style = getComputedStyle(element);
+      return [style.color, style.fontWeight, style.fontStyle, style.textDecorationLine].join();
+    };
+    const plain = new Set(kinds.filter((kind, i) => look(samples[i]) === look(block)));
+    specimen.remove();
+    for (const token of tokens) if (plain.has(token.className)) token.replaceWith(...token.childNodes);
+    book.querySelectorAll(".highlight pre").forEach((code) => code.normalize());
+  };
+
   const list = document.querySelector("#contents nav");
-  const holder = document.querySelector("main");
+  const holder = document.createDocumentFragment();  // laid out once, when all is there
   const rules = document.createElement("style");
   const titles = [];
   for (const part of contents) {
     if (part.caption) list.append(Object.assign(document.createElement("p"), { textContent: part.caption }));
     const lines = list.appendChild(document.createElement("ul"));
     for (const address of part.pages) {
-      const chapter = holder.appendChild(await article(address));
-      const title = chapter.querySelector("h1");
-      titles.push(title.textContent.trim());
-      lines.append(entry(title, chapter.id, "chapter"));
+      const chapter = await article(address);
+      holder.append(chapter);
+      const heading = chapter.querySelector("h1");
+      const title = heading.textContent.trim();
+      titles.push(title);
+      lines.append(entry(heading, chapter.id, "chapter"));
       for (const heading of chapter.querySelectorAll("h2")) {
-        if (heading.id && !heading.id.endsWith("--references")) lines.append(entry(heading, heading.id, "section"));
+        if (heading.id && !/--(references|answers)$/.test(heading.id)) lines.append(entry(heading, heading.id, "section"));
       }
-      rules.textContent += `@page page-${chapter.id} { @bottom-left { content: ${JSON.stringify(title.textContent.trim())}; } }\n`;
+      rules.textContent += `@page page-${chapter.id} { @bottom-left { content: ${JSON.stringify(title)}; } }\n`;
     }
   }
   document.head.append(rules);
+  joinTokens(holder);
+  document.querySelector("main").append(holder);
+  document.querySelector("#cover .title").textContent = titles[0];
   await document.fonts.ready;
   await Promise.all([...document.images].map((image) => image.decode()));
   window.dispatchEvent(new Event("beforeprint"));

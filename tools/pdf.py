@@ -19,6 +19,8 @@ import browser
 import build
 import serve
 import yaml
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import NameObject
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ("A4", "Letter")
@@ -38,7 +40,7 @@ SHELL = """\
 </head>
 <body>
 <section id="cover">
-<p class="title">{title}</p>
+<p class="title"></p>
 <p class="authors">{author}</p>
 <div class="colophon">
 <p>Version {version}, © {copyright} {author}, {license} license.</p>
@@ -64,26 +66,29 @@ NUMBER = """(numbers) => {
 
 
 def write(site, output, paper="A4"):
-    """Print the built site in the folder `site`; returns the number of pages."""
+    """Print the built site in the folder `site` to the file `output`; returns the number of pages."""
     from playwright.sync_api import sync_playwright
 
-    if paper not in PAPERS:
-        raise ValueError(f"paper is {paper!r}; it must be one of {', '.join(PAPERS)}")
     executable = browser.find()
     server = serve.make_server(site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         with sync_playwright() as playwright:
             chromium = playwright.chromium.launch(executable_path=executable, args=browser.FLAGS)
-            pdf = _print(chromium.new_page(), f"http://127.0.0.1:{server.server_port}/", paper)
+            page = chromium.new_page()
+            assemble(page, f"http://127.0.0.1:{server.server_port}/", paper)
+            count = print_to(page, output)
             chromium.close()
     finally:
         server.shutdown()
         server.server_close()
-    return _save(pdf, output)
+    return count
 
 
-def _print(page, address, paper):
+def assemble(page, address, paper="A4"):
+    """Make of the site at `address` one document in the browser's `page`."""
+    if paper not in PAPERS:
+        raise ValueError(f"paper is {paper!r}; it must be one of {', '.join(PAPERS)}")
     contents = toc(ROOT)
     page.goto(f"{address}{contents[0]['pages'][0]}")
     shell = SHELL.format(
@@ -95,45 +100,37 @@ def _print(page, address, paper):
     page.route(f"{address}book.html", lambda route: route.fulfill(body=shell, content_type="text/html"))
     page.goto(f"{address}book.html")
     page.evaluate(f"({Path(__file__).with_suffix('.js').read_text(encoding='utf-8')})", contents)
+
+
+def print_to(page, output):
+    """Print the assembled book, at first only to learn its page numbers; returns the number of pages."""
     targets = page.evaluate(ENTRIES)
-    numbers = None
-    for _ in range(3):
-        pdf = page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
-        found = page_numbers(pdf, targets)
-        if found == numbers:
-            return pdf
-        numbers = found
-        page.evaluate(NUMBER, [str(number) for number in numbers])
-    raise RuntimeError("the page numbers in the contents move the pages that they number")
+    plain = page.pdf(prefer_css_page_size=True, print_background=True)
+    numbers = page_numbers(PdfReader(io.BytesIO(plain)), targets)
+    page.evaluate(NUMBER, [str(number) for number in numbers])
+    whole = page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
 
-
-def page_numbers(pdf, targets):
-    """The page, counted from 1, on which each target of a link lies."""
-    from pypdf import PdfReader
-
-    reader = PdfReader(io.BytesIO(pdf))
-    places = {unquote(name.removeprefix("/")): place for name, place in reader.named_destinations.items()}
-    lost = [target for target in targets if target not in places]
-    if lost:
-        raise RuntimeError(f"the PDF has no destination for {', '.join(lost)}")
-    return [reader.get_destination_page_number(places[target]) + 1 for target in targets]
-
-
-def _save(pdf, output):
-    """Add what Chromium cannot know, and let no reader find half a file."""
-    from pypdf import PdfReader, PdfWriter
-    from pypdf.generic import NameObject
-
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf)))
-    known = facts(ROOT)
-    writer.add_metadata({"/Author": known["author"]})
+    # What Chromium cannot know is appended to its file.
+    writer = PdfWriter(io.BytesIO(whole), incremental=True)
+    if page_numbers(writer, targets) != numbers:
+        raise RuntimeError("the page numbers in the contents moved the pages that they number")
+    writer.add_metadata({"/Author": facts(ROOT)["author"]})
     writer.root_object[NameObject("/PageMode")] = NameObject("/UseOutlines")
     output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(output.name + ".partial")
+    partial = output.with_name(output.name + ".partial")  # no reader may find half a file
     with partial.open("wb") as file:
         writer.write(file)
     os.replace(partial, output)
     return len(writer.pages)
+
+
+def page_numbers(pdf, targets):
+    """The page, counted from 1, on which each target of a link lies."""
+    places = {unquote(name.removeprefix("/")): place for name, place in pdf.named_destinations.items()}
+    lost = [target for target in targets if target not in places]
+    if lost:
+        raise RuntimeError(f"the PDF has no destination for {', '.join(lost)}")
+    return [pdf.get_destination_page_number(places[target]) + 1 for target in targets]
 
 
 def toc(root):

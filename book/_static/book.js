@@ -19,11 +19,12 @@
 
   // Paper cannot scroll: print.css sets a formula smaller that is wider than the page, by its width in ems.
   const measureFormulas = () => {
-    for (const math of document.querySelectorAll(".formula > math")) {
+    const formulas = [...document.querySelectorAll(".formula > math")];
+    const widths = formulas.map((math) => {
       const number = math.nextElementSibling ? 4 : 0;
-      const size = parseFloat(getComputedStyle(math).fontSize);
-      math.parentElement.style.setProperty("--ems", math.getBoundingClientRect().width / size + number);
-    }
+      return math.getBoundingClientRect().width / parseFloat(getComputedStyle(math).fontSize) + number;
+    });
+    formulas.forEach((math, i) => math.parentElement.style.setProperty("--ems", widths[i]));
   };
 
   let opened = [];
