@@ -62,16 +62,18 @@ def fingerprint(root):
 def pages(root):
     """The pages that the table of contents names, in its order, as `book/intro`."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    return pages_in(toc)
 
-    def walk(node):
-        for key, value in node.items():
-            if key in ("root", "file"):
-                yield os.path.splitext(value)[0] if value.endswith((".md", ".ipynb")) else value
-            elif isinstance(value, list):
-                for item in value:
-                    yield from walk(item)
 
-    return list(walk(toc))
+def pages_in(part):
+    """The pages that a part of the table of contents names, in its order."""
+    found = []
+    for key, value in part.items():
+        if key in ("root", "file"):
+            found.append(os.path.splitext(value)[0] if value.endswith((".md", ".ipynb")) else value)
+        elif isinstance(value, list):
+            found += [page for item in value for page in pages_in(item)]
+    return found
 
 
 def jupyter_book(root):
