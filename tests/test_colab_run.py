@@ -98,5 +98,6 @@ def test_the_published_tag_is_this_checkout_with_its_changes(tmp_path, monkeypat
         (root / "page.txt").write_text("third")
         repository = colab_run.published("v1")
         assert git(repository, "show", "v1:page.txt") == "third"
-        git(tmp_path, "clone", "-q", "--branch=v1", repository.as_uri(), str(tmp_path / f"{root.name}-clone"))
+        git(tmp_path, "clone", "-q", repository.as_uri(), str(tmp_path / f"{root.name}-clone"))
+        assert git(tmp_path / f"{root.name}-clone", "rev-parse", "HEAD") == git(repository, "rev-parse", "v1")
         assert (root / "page.txt").read_text() == "third" and git(root, "stash", "list") == ""

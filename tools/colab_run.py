@@ -71,7 +71,7 @@ def make_environment():
 def install_package(notebook):
     """Run the first cell, as on Colab. Exits when that replaces a package which Colab has loaded."""
     command([PYTHON, "-m", "pip", "uninstall", "-q", "-y", "minillama"], check=True, capture_output=True)
-    cell = first_cell(notebook).replace(PLACEHOLDER, STAND_IN)
+    cell = first_cell(notebook).replace(PLACEHOLDER, STAND_IN, 1)  # the address, not the check
     address, version = re.search(r'^ADDRESS, VERSION = "([^"]+)", "([^"]+)"$', cell, re.M).groups()
     settings = {
         "GIT_CONFIG_COUNT": "1",
@@ -103,12 +103,13 @@ def published(tag):
     """A repository in which `tag` is this checkout with its changes; new files count once git knows them."""
     repository = FOLDER / "repository.git"
     shutil.rmtree(repository, ignore_errors=True)
-    command(["git", "init", "-q", "--bare", repository], check=True)
+    command(["git", "init", "-q", "--bare", "--initial-branch=main", repository], check=True)
     command(["git", "-C", repository, "config", "receive.shallowUpdate", "true"], check=True)
     author = ["-c", "user.name=colab", "-c", "user.email=colab@localhost"]
     done = command(["git", *author, "stash", "create"], check=True, capture_output=True, cwd=ROOT)
     commit = done.stdout.decode().strip() or "HEAD"
-    command(["git", "push", "-q", repository, f"{commit}:refs/tags/{tag}"], check=True, cwd=ROOT)
+    names = [f"{commit}:refs/tags/{tag}", f"{commit}:refs/heads/main"]
+    command(["git", "push", "-q", repository, *names], check=True, cwd=ROOT)
     return repository
 
 
@@ -126,7 +127,8 @@ def empty_folder():
 
 def command(arguments, *, settings=None, **options):
     clean = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    clean |= {"PYTHONNOUSERSITE": "1", "JUPYTER_PREFER_ENV_PATH": "1"} | (settings or {})
+    clean |= {"PYTHONNOUSERSITE": "1", "JUPYTER_PREFER_ENV_PATH": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    clean |= settings or {}
     return subprocess.run([str(argument) for argument in arguments], env=clean, **options)
 
 
