@@ -740,6 +740,34 @@ def test_refresh_twice_changes_nothing(refreshed, capsys):
     assert list(refreshed.parent.iterdir()) == [refreshed]
 
 
+def test_refresh_records_with_what_a_chapter_ran(refreshed, tmp_path, monkeypatch):
+    import platform
+
+    import torch
+
+    monkeypatch.setattr(refresh, "RECORD", tmp_path / "executed.json")
+    (tmp_path / "executed.json").write_text('{"gone": {}}')
+    (tmp_path / "new.ipynb").write_bytes(refreshed.read_bytes())
+    assert refresh.main([str(tmp_path / "new.ipynb")]) == 0
+    ran = json.loads((tmp_path / "executed.json").read_text())
+    assert ran == {
+        "new": {
+            "python": platform.python_version().rpartition(".")[0],
+            "torch": torch.__version__.partition("+")[0],
+            "code": refresh.code_hash(nbformat.read(refreshed, as_version=4)),
+        }
+    }
+
+
+def test_the_hash_is_of_what_runs():
+    def hashed(*sources, tag="solution"):
+        cells = [nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for source in sources]
+        return refresh.code_hash(nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_markdown_cell("a")]))
+
+    assert hashed("a", "b") != hashed("b", "a") != hashed("ab")
+    assert hashed("a", tag="colab") == hashed("b", tag="colab") != hashed("a")
+
+
 def test_the_same_pixels_keep_their_bytes():
     cell = obedient().code[3]
     (encoded,) = refresh.pictures(cell)

@@ -31,6 +31,8 @@ CELL_TIMEOUT = 600  # seconds; a cell that needs more belongs into experiments/
 FOLDED = {"tags": ["hide-input"], "cellView": "form", "jupyter": {"source_hidden": True}}
 # What a tag implies: authors set the tag, the rest follows from it.
 IMPLIED = {"colab": {"tags": ["remove-cell"]}, "question": FOLDED, "solution": FOLDED}
+RECORD = ROOT / "book" / "executed.json"  # with what each notebook of the book was last executed
+VERSIONS = "import sys; print(getattr(sys.modules.get('torch'), '__version__', '').partition('+')[0])"
 ADDRESS_IN_MEMORY = re.compile(r"\bat 0x[0-9a-fA-F]{6,}|<[^<>\n]* 0x[0-9a-fA-F]{6,}>")
 
 
@@ -55,16 +57,39 @@ def refresh(path: Path) -> bool:
     before = path.read_text(encoding="utf-8")
     notebook = prepare(before)
     old_pictures = {cell.id: pictures(cell) for cell in notebook.cells}
-    execute(notebook, path)
+    versions = execute(notebook, path)
     normalize(notebook, old_pictures)
     nbformat.validate(notebook)
     after = nbformat.writes(notebook).rstrip("\n") + "\n"
-    if after == before:
-        return False
+    if after != before:
+        replace(path, after)
+    if path.resolve().parent == RECORD.parent:
+        record(path.stem, notebook, versions)
+    return after != before
+
+
+def replace(path: Path, text: str) -> None:
     unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(after, encoding="utf-8")
+    unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)
-    return True
+
+
+def record(name: str, notebook, versions: dict) -> None:
+    """Note what the page tells its readers; the hash says for which code it holds."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    known[name] = {**versions, "code": code_hash(notebook)}
+    lines = [
+        f"  {json.dumps(each)}: {json.dumps(known[each])}"
+        for each in sorted(known)
+        if (RECORD.parent / f"{each}.ipynb").exists()
+    ]
+    replace(RECORD, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def code_hash(notebook) -> str:
+    """Of all cells that run, in order; the Colab cell aside, which changes with the book's address."""
+    code = [c for c in notebook.cells if c.cell_type == "code" and "colab" not in c.metadata.get("tags", [])]
+    return hashlib.sha256("\0".join(cell.source for cell in code).encode()).hexdigest()[:16]
 
 
 def prepare(text: str):
@@ -126,7 +151,8 @@ def settle_ids(cells) -> None:
         seen.add(name)
 
 
-def execute(notebook, path: Path) -> None:
+def execute(notebook, path: Path) -> dict:
+    """Run all cells; returns the versions of Python and torch that the kernel had."""
     # This checkout's package, whatever is installed, and the kernel's own backend for figures.
     environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -138,10 +164,15 @@ def execute(notebook, path: Path) -> None:
         record_timing=False,
         store_widget_state=False,
     )
+    probe = nbformat.v4.new_code_cell(VERSIONS)
+    notebook.cells.append(probe)
     try:
         client.execute(env=environment)
     except (CellExecutionError, DeadKernelError, TimeoutError) as error:
         raise RefreshError(str(error)) from None
+    notebook.cells.remove(probe)
+    python = notebook.metadata.language_info.version  # the kernel's own word
+    return {"python": ".".join(python.split(".")[:2]), "torch": probe.outputs[0].text.strip()}
 
 
 def normalize(notebook, old_pictures: dict) -> None:

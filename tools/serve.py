@@ -56,7 +56,8 @@ def make_server(folder, port=0):
     folder = Path(folder)
     if not (folder / "index.html").is_file():
         raise FileNotFoundError(f"{folder} holds no built site: run `make book` first")
-    Handler.extensions_map[".woff2"] = "font/woff2"
+    Handler.extensions_map |= {".woff2": "font/woff2"}
+    Handler.extensions_map |= {suffix: "text/plain; charset=utf-8" for suffix in (".md", ".txt")}
     return Server(("127.0.0.1", port), partial(Handler, directory=str(folder)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from . import fonts, formulas
+from . import fonts, formulas, weight
 
 COLAB = "https://colab.research.google.com"
 GENERATED = {"search", "genindex"}
@@ -93,6 +93,11 @@ def _links(app, pagename, context):
         source = f"{context['pathto']('_sources', 1)}/{context['sourcename']}"
         tip = "Download this chapter as a notebook"
         links.append({"url": source, "text": "Notebook", "tip": tip, "icon": "fas fa-download", "file": True})
+    if pagename in app.env.found_docs:
+        text = pagename.rpartition("/")[2] + ".md"
+        tip = "This page as plain text (Markdown)"
+        links.append({"url": text, "text": "Text", "tip": tip, "icon": "fas fa-align-left"})
+        context["text_edition"] = text
     if address:
         icon = "fab fa-github" if on_github else "fas fa-code"
         links.append({"url": address, "text": "Source", "tip": "The book's repository", "icon": icon})
@@ -121,6 +126,7 @@ def finish(app, exception):
     (out / "index.html").write_text(front, encoding="utf-8")
     _remove_stale_pages(app, out)
     texts = [path.read_text(encoding="utf-8") for path in _pages(out)]
+    weight.prune_styles(out, texts)
     fonts.write(out / "_static", texts, cache=out.parent / ".fonts")
 
 
