@@ -2,6 +2,7 @@
 # make test      every check           make refresh   execute and normalize the notebooks
 # make address URL=https://github.com/you/your-fork
 # make lock      newer pins            make clean     delete what was built
+# make links     ask all outside links  make colab     every notebook with Colab's versions
 
 PYTHON ?= python3
 PORT ?= 8000
@@ -13,7 +14,7 @@ export PYTHONNOUSERSITE := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := book
-.PHONY: environment site book serve test refresh address lock clean
+.PHONY: environment site book serve test links colab refresh address lock clean
 
 environment:
 	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) here. Name yours: make PYTHON=/path/to/python3 book"; exit 1; }
@@ -33,6 +34,13 @@ test: site
 	$(RUN) -m ruff format --check .
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile tests
 	$(RUN) -m pytest --nbval book/
+
+links: site
+	@$(RUN) tools/links.py
+
+# With PYTHON, not with .venv: Colab's versions get an environment of their own.
+colab:
+	@"$(PYTHON)" tools/colab_run.py $(NOTEBOOKS)
 
 refresh: environment
 	$(RUN) tools/refresh.py

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -119,6 +120,7 @@ def main() -> None:
         "machine": f"{platform.machine()} CPU",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__.split("+")[0],
+        "transformers": version("transformers"),
         "rounds": args.rounds,
         "ratios": ratios,
     }

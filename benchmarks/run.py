@@ -6,7 +6,7 @@ Peer: transformers' LlamaForCausalLM with the same weights. Limits: what the mac
 product (GEMM, FLOP/s) and in streaming the weights through a matrix-vector product (bytes/s), measured in the
 same rounds. Contestants alternate within a round and a ratio is the median over rounds, so that a machine
 that slows down slows all of them. On CUDA (used if present) the products are bfloat16; see README.md.
-`--write` records the ratios in benchmarks/results/core.json.
+`--write` records the ratios in benchmarks/results/core.json; what they should reach is in targets.json.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -29,7 +30,16 @@ RESULT = Path(__file__).parent / "results" / "core.json"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CONFIG = MiniLLaMAConfig()
 BATCH, T = (32, 1024) if DEVICE == "cuda" else (4, 256)
-PROMPT, NEW = 64, 128
+PROMPT, NEW, PREFILL, PRODUCT = 64, 128, 1024, 2048
+STEP = f"forward and backward over {BATCH} × {T} tokens; the limit: the rate of a {PRODUCT:,}³ matrix product"
+WORK = {
+    "training": f"{'float32' if DEVICE == 'cpu' else 'bfloat16 autocast'}, {STEP}",
+    "training, bfloat16 autocast": STEP,
+    "decoding": f"one text, {NEW} tokens greedily after {PROMPT}; the limit: each weight read once a token",
+    "prefill": f"scores of the next token after {PREFILL:,}, into an empty cache",
+    "checkpoints": "the whole model to disk and back; loading touches every weight once",
+    "import": "in a fresh process",
+}
 
 
 def clock(fn) -> float:
@@ -75,7 +85,7 @@ def models() -> tuple[MiniLLaMAForCausalLM, torch.nn.Module]:
     return ours, theirs
 
 
-def gemm(dtype: torch.dtype, n: int = 2048):
+def gemm(dtype: torch.dtype, n: int = PRODUCT):
     a, b = torch.randn(n, n, device=DEVICE).to(dtype), torch.randn(n, n, device=DEVICE).to(dtype)
     return lambda: torch.mm(a, b), 2 * n**3
 
@@ -166,13 +176,12 @@ def decay_with_position(model: MiniLLaMAForCausalLM, rounds: int, steps: int = 3
 
 
 def prefill(rounds: int) -> dict:
-    """Scores of the next token after 1,024, into an empty cache."""
     ours, theirs = models()
-    ids = torch.randint(CONFIG.vocab_size, (1, 1024), device=DEVICE)
+    ids = torch.randint(CONFIG.vocab_size, (1, PREFILL), device=DEVICE)
 
     @torch.no_grad()
     def ours_once():
-        ours.next_token_logits(ids, KVCache(CONFIG, max_len=1024, device=DEVICE))
+        ours.next_token_logits(ids, KVCache(CONFIG, max_len=PREFILL, device=DEVICE))
 
     @torch.no_grad()
     def theirs_once():
@@ -252,8 +261,10 @@ def main() -> None:
         "machine": f"{platform.machine()} CPU" if DEVICE == "cpu" else torch.cuda.get_device_name(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__.split("+")[0],
+        "transformers": version("transformers"),
         "runs": args.runs,
         "rounds": args.rounds,
+        "work": {name: WORK[name] for name in chosen},
         "ratios": {name: {} for name in chosen},
         "every run": {name: {} for name in chosen},
     }

@@ -15,7 +15,17 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-SINGLE_SOURCES = ("_config.yml", "_toc.yml", "requirements.txt", "CONTRIBUTING.md", "CHANGELOG.md")
+# What the pages are made of besides book/; the last three are for the page on performance.
+SOURCES = (
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "benchmarks/**/*.json",
+    "benchmarks/*.md",
+    "minillama/viz/*.py",
+)
 
 
 def build(root):
@@ -39,7 +49,7 @@ def build(root):
 
 def fingerprint(root):
     """One hash of everything a page is made of."""
-    sources = [root / name for name in SINGLE_SOURCES if (root / name).is_file()]
+    sources = [path for pattern in SOURCES for path in sorted(root.glob(pattern))]
     for path in sorted((root / "book").rglob("*")):
         if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts):
             sources.append(path)
@@ -52,19 +62,22 @@ def fingerprint(root):
 def pages(root):
     """The pages that the table of contents names, in its order, as `book/intro`."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    return pages_in(toc)
 
-    def walk(node):
-        for key, value in node.items():
-            if key in ("root", "file"):
-                yield os.path.splitext(value)[0] if value.endswith((".md", ".ipynb")) else value
-            elif isinstance(value, list):
-                for item in value:
-                    yield from walk(item)
 
-    return list(walk(toc))
+def pages_in(part):
+    """The pages that a part of the table of contents names, in its order."""
+    found = []
+    for key, value in part.items():
+        if key in ("root", "file"):
+            found.append(os.path.splitext(value)[0] if value.endswith((".md", ".ipynb")) else value)
+        elif isinstance(value, list):
+            found += [page for item in value for page in pages_in(item)]
+    return found
 
 
 def jupyter_book(root):
+    sys.path.insert(0, str(ROOT))  # plots are drawn by the package of this checkout
     from jupyter_book.cli.main import main as command
 
     arguments = ["build", str(root), "--warningiserror", "--keep-going", "-q"]

@@ -39,7 +39,7 @@ class FrameExplorer(Explorer):
         self._alt = alt if callable(alt) else lambda **state: alt
         self._frames = {}
         for state in self.states():
-            self._frames[_key(state)], self.view_box = _draw_svg(draw, state, self.name)
+            self._frames[_key(state)], self.view_box = draw_svg(draw, state, self.name)
             if not str(self.alt(**state)).strip():
                 raise ValueError(f"alt is empty for the state {state}")
         self._table = as_json(_pack(list(self._frames.values())))
@@ -80,7 +80,8 @@ def _key(state: dict) -> tuple:
     return tuple(sorted(state.items()))
 
 
-def _draw_svg(draw, state: dict, name: str) -> tuple[list[str], tuple[float, float]]:
+def draw_svg(draw, state: dict, name: str) -> tuple[list[str], tuple[float, float]]:
+    """The inside of the SVG that `draw(**state)` gives, and its size; `name` makes its identifiers unique."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

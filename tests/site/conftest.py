@@ -1,26 +1,14 @@
 """Fixtures for checks on the built site: the site itself, a server for it, and a browser."""
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
 
+import browser as browser_program
 import pytest
 import serve
 from book_pages import ROOT
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Nothing but the pages under test may use the network, or a foreign request would go unseen.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +38,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=executable, args=browser_program.FLAGS)
         yield browser
         browser.close()
 
@@ -64,14 +52,10 @@ def page(browser):
 
 
 def find_browser():
-    named = os.environ.get("CHROMIUM")
-    found = shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found:
-        return found
-    hint = (
-        "no Chromium here, so the pages were not looked at; to check them, too: apt install chromium "
-        "(or set CHROMIUM to the path of a Chromium or Chrome)"
-    )
+    try:
+        return browser_program.find()
+    except FileNotFoundError as missing:
+        hint = f"the pages were not looked at: {missing}"
     if os.environ.get("CI"):
         pytest.fail(hint, pytrace=False)
     pytest.skip(hint)

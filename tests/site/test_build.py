@@ -23,6 +23,7 @@ FAULTS = {
     "A [link](nowhere.md) to a page that does not exist.": "nowhere.md",
     "A [link](#no-such-heading) to a heading that does not exist.": "no-such-heading",
     '<img src="data:image/png;base64,AAAA">': "no description",
+    "```{benchmark} nowhere\n```": "no recorded benchmark 'nowhere'; recorded are: none",
     "<details>\n<summary>Is $x$ even?</summary>\n\nYes.\n\n</details>": "formula in <summary>",
 }
 
@@ -107,6 +108,31 @@ def test_one_warning_is_enough(small_book):
     assert run_build(small_book)[0] == 1
     (small_book / "book/intro.md").write_text("# No fault\n\nA [link](figure.ipynb).\n")
     assert run_build(small_book) == (0, "")
+
+
+def test_a_new_measurement_reaches_its_page(small_book):
+    page = "# Times\n\n```{benchmark} clock\n```\n"
+    (small_book / "book/intro.md").write_text(page + "\nSee [](figure.ipynb).\n")
+    (small_book / "benchmarks/results").mkdir(parents=True)
+    result = {"unit": "times", "machine": "an abacus", "threads": 1, "torch": "9.9", "rounds": 7}
+    for ratio in (1.25, 2.75):
+        recorded = result | {"ratios": {"one hand": ratio, "two hands": 0.5}}
+        (small_book / "benchmarks/results/clock.json").write_text(json.dumps(recorded))
+        assert run_build(small_book) == (0, "")
+        soup = BeautifulSoup((small_book / "_build/html/book/intro.html").read_text(), "html.parser")
+        assert [cell.get_text() for cell in soup.select("td")] == ["one hand", str(ratio), "two hands", "0.5"]
+        assert soup.select_one("figure svg")["aria-label"] == f"Bars, times. one hand {ratio}, two hands 0.5."
+        text = " ".join(soup.article.get_text().split())
+        assert "Measured on: an abacus, 1 thread; torch 9.9; 7 rounds." in text
+        assert "python benchmarks/clock.py --rounds 7 --write" in text
+
+
+@pytest.mark.parametrize("source", ["benchmarks/results/a.json", "benchmarks/NOTES.md", "minillama/viz/a.py"])
+def test_what_lies_outside_the_book_and_makes_a_page_is_noticed(tmp_path, source):
+    before = build.fingerprint(tmp_path)
+    (tmp_path / source).parent.mkdir(parents=True)
+    (tmp_path / source).write_text("1")
+    assert build.fingerprint(tmp_path) != before
 
 
 @pytest.mark.parametrize("toc", ["format: jb-book\nroot: book/nowhere\n", "format: jb-book\n", "no: toc\n"])

@@ -55,6 +55,14 @@ def test_bars_as_delimiters_have_no_space_and_grow():
     assert parse(r"P(a \mid b)").find(".//mo[.='∣']").attrib == {}
 
 
+def test_a_tall_bracket_with_an_exponent_is_as_tall_as_its_partner(page):
+    page.set_content(formulas.to_mathml(r"\Big( x \Big)^2 + \Big( y \Big)_i", True))
+    heights = page.evaluate(
+        "[...document.querySelectorAll('mo[minsize]')].map((mo) => mo.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 4 and min(heights) > 0.9 * max(heights)
+
+
 def test_limits_go_beside_the_name_in_a_fraction_only():
     assert parse(r"\max_i x_i").find(".//munder") is not None
     fraction = parse(r"\frac{\max_i x_i}{2}").find(".//mfrac")

@@ -9,7 +9,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from . import checks, facts, formulas, glossary, pages, text_edition
+from . import checks, facts, formulas, glossary, pages, performance, printing, text_edition, weight
 
 LOG = logging.getLogger(__name__)
 HERE = Path(__file__).parent
@@ -25,7 +25,11 @@ def setup(app):
     app.add_html_math_renderer("mathml", (visit_inline_math, None), (visit_display_math, None))
     app.add_node(HideCodeCellNode, override=True, html=(visit_folded_code, depart_folded_code))
     app.add_js_file("book.js", loading_method="defer")
+    app.add_js_file("access.js", loading_method="defer")
+    app.add_css_file("access.css", priority=850)  # after book.css
+    app.add_css_file("print.css", priority=900, media="print")  # after the style that it changes
 
+    performance.setup(app)
     app.connect("config-inited", pages.configure)
     app.connect("doctree-read", checks.check_sources)
     app.connect("doctree-read", facts.depend_on_record)
@@ -34,6 +38,8 @@ def setup(app):
     app.connect("doctree-resolved", glossary.link_terms)
     app.connect("doctree-resolved", facts.show)
     app.connect("html-page-context", pages.complete_context, priority=900)
+    app.connect("html-page-context", weight.drop_unused_files, priority=950)
+    app.connect("html-page-context", printing.add_answers, priority=900)
     app.connect("build-finished", pages.finish, priority=900)
     app.connect("build-finished", text_edition.write)
     return {"parallel_read_safe": True, "parallel_write_safe": False}

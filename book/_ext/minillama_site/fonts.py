@@ -31,8 +31,7 @@ def write(static, pages, cache):
         _cut(source, static / "fonts" / name, text, TEXT_FEATURES, cache)
     source = _packaged("ziamath", "STIXTwoMath-Regular.ttf")
     _cut(source, static / "fonts/math.woff2", _formula_characters(pages), ["*"], cache, _even_out_radicals)
-    sheet = (static / "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
-    icons = _icons(pages, sheet)
+    icons = _icons(path.read_text(encoding="utf-8") for path in static.rglob("*.css"))
     for font in sorted((static / "vendor/fontawesome/webfonts").glob("*.woff2")):
         font.with_suffix(".ttf").unlink(missing_ok=True)
         _cut(font, font, icons, [], cache)
@@ -49,14 +48,9 @@ def _formula_characters(pages):
     return found
 
 
-def _icons(pages, sheet):
-    """The theme's script would draw any of 2,000 icons; its fonts need only those that some page names."""
-    names = {name for page in pages for name in re.findall(r"\bfa-[a-z0-9-]+", page)}
-    codes = set(re.findall(r'--pst-icon-[a-z-]+:\s*"\\([0-9a-f]+)"', sheet))
-    for selectors, code in re.findall(r'([^{}]*):before\{content:"\\([0-9a-f]+)"\}', sheet):
-        if names & set(re.findall(r"\.(fa-[a-z0-9-]+)", selectors)):
-            codes.add(code)
-    return {chr(int(code, 16)) for code in codes}
+def _icons(sheets):
+    """Of 2,000 icons, private characters, those that the sheets still name after they were cut down."""
+    return {character for sheet in sheets for character in re.findall("[\ue000-\uf8ff]", sheet)}
 
 
 def _packaged(package, name):

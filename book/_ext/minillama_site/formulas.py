@@ -48,6 +48,7 @@ def to_mathml(tex, display):
     _refuse_what_core_cannot_draw(math, tex)
     _space_function_names(math)
     _limits_beside_in_fractions(math)
+    _let_raised_delimiters_grow(math)
     for element in math.iter():
         _write_out_style(element)
         _fit_accent(element)
@@ -211,6 +212,15 @@ def _limits_beside_in_fractions(math):
         for element in fraction.iter():
             if element.tag in LIMITS_BESIDE and _is_decorated_name(element):
                 element.tag = LIMITS_BESIDE[element.tag]
+
+
+def _let_raised_delimiters_grow(math):
+    """`\\Big)^2` is one bracket with an exponent: browsers stretch it only inside a row of its own."""
+    for script in math.iter():
+        if script.tag in ("msub", "msup", "msubsup") and script[0].tag == "mo" and script[0].get("minsize"):
+            row = ET.Element("mrow")
+            row.append(script[0])
+            script[0] = row
 
 
 def _align_columns(element):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-from . import fonts, formulas
+from . import fonts, formulas, weight
 
 COLAB = "https://colab.research.google.com"
 GENERATED = {"search", "genindex"}
@@ -126,6 +126,7 @@ def finish(app, exception):
     (out / "index.html").write_text(front, encoding="utf-8")
     _remove_stale_pages(app, out)
     texts = [path.read_text(encoding="utf-8") for path in _pages(out)]
+    weight.prune_styles(out, texts)
     fonts.write(out / "_static", texts, cache=out.parent / ".fonts")
 
 

@@ -1,0 +1,55 @@
+// Around the text: the two drawers and the color button, for the keyboard and for those who hear the page.
+(() => {
+  const root = document.documentElement;
+  const modes = { auto: "as the system", light: "light", dark: "dark" };
+  const nameColors = () => {
+    for (const button of document.querySelectorAll(".theme-switch-button")) {
+      button.ariaLabel = button.title = `Colors: ${modes[root.dataset.mode]}`;
+    }
+  };
+  new MutationObserver(nameColors).observe(root, { attributeFilter: ["data-mode"] });
+  nameColors();
+  for (const icon of document.querySelectorAll("[class*='fa-']")) icon.ariaHidden = "true";
+  document.getElementById("pst-search-dialog").ariaLabel = "Search";
+
+  // The theme's script opens a drawer, moves the side's content into it, and takes the focus back when it closes.
+  const drawer = (side, button, name) => {
+    const box = document.getElementById(`pst-${side}-sidebar`);
+    const dialog = document.getElementById(`pst-${side}-sidebar-modal`);
+    if (!box || !dialog || !button) return null;
+    dialog.ariaLabel = button.ariaLabel = button.title = name;
+    const close = document.createElement("button");
+    Object.assign(close, { type: "button", className: "drawer-close", textContent: "Close" });
+    close.addEventListener("click", () => dialog.close());
+    box.prepend(close);
+    dialog.addEventListener("click", ({ target }) => {
+      if (target.closest("a[href^='#']")) dialog.close();  // the place it leads to lies behind the drawer
+    });
+    return box;
+  };
+  const toggle = document.querySelector(".primary-toggle");
+  const contents = drawer("primary", toggle, "Contents of the book");
+  drawer("secondary", document.querySelector(".secondary-toggle"), "On this page");
+
+  // On a wide screen the contents stand beside the text, and their button hides them.
+  if (contents) {
+    const wide = matchMedia("(min-width: 992px)");
+    const tell = () => {
+      if (wide.matches) toggle.ariaExpanded = String(!contents.classList.contains("pst-sidebar-hidden"));
+      else toggle.ariaExpanded = null;
+    };
+    toggle.addEventListener("click", (event) => {
+      if (!wide.matches) return;
+      event.stopImmediatePropagation();
+      contents.classList.toggle("pst-sidebar-hidden");
+      tell();
+    }, true);
+    wide.addEventListener("change", tell);
+    tell();
+  }
+
+  const top = document.querySelector(".sbt-scroll-pixel-helper");
+  new IntersectionObserver(([seen]) => {
+    document.body.classList.toggle("scrolled", seen.boundingClientRect.y < 0);
+  }).observe(top);
+})();
