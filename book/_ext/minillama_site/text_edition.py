@@ -6,8 +6,10 @@ words what a picture or a control shows, and to lead links to the pages' other f
 
 import html
 import json
+import os
 import posixpath
 import re
+import textwrap
 from pathlib import Path
 
 from bs4 import BeautifulSoup
@@ -36,6 +38,7 @@ BLOCK_TAG = re.compile(r"</?(div|p|section|figure|figcaption|nav|details|ul|ol|l
 TAG = re.compile(r"</?[a-zA-Z][\w-]*(\s[^<>]*)?/?>")
 MARKDOWN_PICTURE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 LINK = re.compile(r"\]\(([^)\s]+)((?:\s+\"[^\"]*\")?)\)")
+INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::.*\n)*```$", re.MULTILINE)
 ROW = re.compile(r"^\|\s*\[[^\]]*\]\(([^)#]+)\)\s*\|\s*([^|]+?)\s*\|", re.MULTILINE)
 SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
 
@@ -107,7 +110,7 @@ def _opening(env, name):
         if opening and len(opening) + len(sentence) > LONGEST_DESCRIPTION:
             break
         opening += sentence
-    return opening.strip() or text
+    return textwrap.shorten(opening or text, LONGEST_DESCRIPTION, placeholder=" …")
 
 
 def page(env, name, folder):
@@ -118,9 +121,20 @@ def page(env, name, folder):
         cells = json.loads(text)["cells"]
         text = "\n\n".join(filter(None, (_cell(cell, name) for cell in cells)))
     else:
-        text = _prose(text)
+        text = _prose(INCLUDE.sub(lambda match: _included(source.parent / match[1], source.parent), text))
     title, _, rest = text.lstrip().partition("\n")
     return _lead_links(f"{title}\n\n{_about(env, name)}\n\n{rest.strip()}\n", name, folder, env)
+
+
+def _included(path, folder):
+    """The text of another file, its links as seen from `folder`."""
+
+    def move(match):
+        if re.match(r"[a-z]+:|#", match[1]):
+            return match[0]
+        return f"]({os.path.relpath(path.parent / match[1], folder)}{match[2]})"
+
+    return LINK.sub(move, path.resolve().read_text(encoding="utf-8"))
 
 
 def _about(env, name):
