@@ -1,4 +1,5 @@
 # make book      build the site        make serve     look at it
+# make pdf       the book on paper, PAPER=A4 or Letter (needs Chromium)
 # make test      every check           make refresh   execute and normalize the notebooks
 # make address URL=https://github.com/you/your-fork
 # make lock      newer pins            make clean     delete what was built
@@ -6,6 +7,7 @@
 
 PYTHON ?= python3
 PORT ?= 8000
+PAPER ?= A4
 RUN := .venv/bin/python
 
 # Other environments must not leak into this one.
@@ -14,7 +16,7 @@ export PYTHONNOUSERSITE := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := book
-.PHONY: environment site book serve test links colab refresh address lock clean
+.PHONY: environment site book serve pdf test links colab refresh address lock clean
 
 environment:
 	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) here. Name yours: make PYTHON=/path/to/python3 book"; exit 1; }
@@ -28,6 +30,9 @@ book: site
 
 serve: site
 	@$(RUN) tools/serve.py --port $(PORT)
+
+pdf: site
+	@$(RUN) tools/pdf.py --paper $(PAPER)
 
 test: site
 	$(RUN) -m ruff check .

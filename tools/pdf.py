@@ -19,8 +19,7 @@ import browser
 import build
 import serve
 import yaml
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import NameObject
+from pypdf import PdfReader
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ("A4", "Letter")
@@ -87,19 +86,20 @@ def write(site, output, paper="A4"):
 
 def assemble(page, address, paper="A4"):
     """Make of the site at `address` one document in the browser's `page`."""
-    if paper not in PAPERS:
-        raise ValueError(f"paper is {paper!r}; it must be one of {', '.join(PAPERS)}")
     contents = toc(ROOT)
     page.goto(f"{address}{contents[0]['pages'][0]}")
-    shell = SHELL.format(
-        **facts(ROOT),
-        paper=paper,
-        styles="\n".join(page.evaluate(STYLESHEETS)),
-        style=(Path(__file__).parent / "pdf.css").read_text(encoding="utf-8"),
-    )
-    page.route(f"{address}book.html", lambda route: route.fulfill(body=shell, content_type="text/html"))
+    frame = shell(page.evaluate(STYLESHEETS), paper)
+    page.route(f"{address}book.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
     page.goto(f"{address}book.html")
     page.evaluate(f"({Path(__file__).with_suffix('.js').read_text(encoding='utf-8')})", contents)
+
+
+def shell(styles, paper):
+    """The document before the articles are in it: style sheets, title page and an empty table of contents."""
+    if paper not in PAPERS:
+        raise ValueError(f"paper is {paper!r}; it must be one of {', '.join(PAPERS)}")
+    style = (Path(__file__).parent / "pdf.css").read_text(encoding="utf-8")
+    return SHELL.format(**facts(ROOT), paper=paper, styles="\n".join(styles), style=style)
 
 
 def print_to(page, output):
@@ -109,19 +109,14 @@ def print_to(page, output):
     numbers = page_numbers(PdfReader(io.BytesIO(plain)), targets)
     page.evaluate(NUMBER, [str(number) for number in numbers])
     whole = page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
-
-    # What Chromium cannot know is appended to its file.
-    writer = PdfWriter(io.BytesIO(whole), incremental=True)
-    if page_numbers(writer, targets) != numbers:
+    reader = PdfReader(io.BytesIO(whole))
+    if page_numbers(reader, targets) != numbers:
         raise RuntimeError("the page numbers in the contents moved the pages that they number")
-    writer.add_metadata({"/Author": facts(ROOT)["author"]})
-    writer.root_object[NameObject("/PageMode")] = NameObject("/UseOutlines")
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + ".partial")  # no reader may find half a file
-    with partial.open("wb") as file:
-        writer.write(file)
+    partial.write_bytes(whole)
     os.replace(partial, output)
-    return len(writer.pages)
+    return len(reader.pages)
 
 
 def page_numbers(pdf, targets):
