@@ -11,6 +11,14 @@
   nameColors();
   for (const icon of document.querySelectorAll("[class*='fa-']")) icon.ariaHidden = "true";
   document.getElementById("pst-search-dialog").ariaLabel = "Search";
+  for (const field of document.querySelectorAll(".search-button-field")) field.ariaLabel = null;  // its text names it
+  const results = document.getElementById("search-results");
+  if (results) {  // how many were found is said as well as shown
+    new MutationObserver(() => {
+      const summary = results.querySelector(".search-summary");
+      if (summary) summary.role = "status";
+    }).observe(results, { childList: true });
+  }
 
   // The theme's script opens a drawer, moves the side's content into it, and takes the focus back when it closes.
   const drawer = (side, button, name) => {
@@ -22,8 +30,12 @@
     Object.assign(close, { type: "button", className: "drawer-close", textContent: "Close" });
     close.addEventListener("click", () => dialog.close());
     box.prepend(close);
-    dialog.addEventListener("click", ({ target }) => {
-      if (target.closest("a[href^='#']")) dialog.close();  // the place it leads to lies behind the drawer
+    dialog.addEventListener("click", (event) => {
+      const link = event.target.closest("a[href^='#']");  // the place it leads to lies behind the drawer
+      if (!link) return;
+      event.preventDefault();
+      dialog.addEventListener("close", () => { location.hash = link.hash; }, { once: true });
+      dialog.close();
     });
     return box;
   };

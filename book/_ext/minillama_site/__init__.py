@@ -26,6 +26,7 @@ def setup(app):
     app.add_node(HideCodeCellNode, override=True, html=(visit_folded_code, depart_folded_code))
     app.add_js_file("book.js", loading_method="defer")
     app.add_js_file("access.js", loading_method="defer")
+    app.add_js_file("layout.js", loading_method="defer")
     app.add_css_file("access.css", priority=850)  # after book.css
     app.add_css_file("print.css", priority=900, media="print")  # after the style that it changes
 
@@ -39,6 +40,7 @@ def setup(app):
     app.connect("doctree-resolved", facts.show)
     app.connect("html-page-context", pages.complete_context, priority=900)
     app.connect("html-page-context", weight.drop_unused_files, priority=950)
+    app.connect("html-page-context", weight.keep_room_for_pictures, priority=950)
     app.connect("html-page-context", printing.add_answers, priority=900)
     app.connect("build-finished", pages.finish, priority=900)
     app.connect("build-finished", text_edition.write)

@@ -127,6 +127,7 @@ def finish(app, exception):
     _remove_stale_pages(app, out)
     texts = [path.read_text(encoding="utf-8") for path in _pages(out)]
     weight.prune_styles(out, texts)
+    weight.cut_theme_script(out)
     fonts.write(out / "_static", texts, cache=out.parent / ".fonts")
 
 
