@@ -108,8 +108,8 @@ def published(tag):
     author = ["-c", "user.name=colab", "-c", "user.email=colab@localhost"]
     done = command(["git", *author, "stash", "create"], check=True, capture_output=True, cwd=ROOT)
     commit = done.stdout.decode().strip() or "HEAD"
-    names = [f"{commit}:refs/tags/{tag}", f"{commit}:refs/heads/main"]
-    command(["git", "push", "-q", repository, *names], check=True, cwd=ROOT)
+    command(["git", "push", "-q", repository, f"{commit}:refs/tags/{tag}"], check=True, cwd=ROOT)
+    command(["git", "-C", repository, "branch", "main", tag], check=True)
     return repository
 
 
