@@ -47,7 +47,7 @@ def test_a_page_is_markdown_and_nothing_else(texts, name):
     assert html == []
     prose = text_edition.VERBATIM.sub("", text)
     assert not re.search(
-        r"^(```\{|:::|<!--)|</?(details|summary|svg|span|style|script)\b", prose, re.MULTILINE
+        r"^(```\{|:::|<!--)|\{\w+\}`|</?(details|summary|svg|span|style|script)\b", prose, re.MULTILINE
     )
 
 
@@ -69,14 +69,15 @@ def test_fences_are_balanced(texts, name):
 def test_every_link_resolves(site, texts, name):
     links = [token.attrs["href"] for token in inline(texts[name]) if token.type == "link_open"]
     assert links
-    check_links(site, links, folder=posixpath.dirname(name))
+    check_links(site, links, folder=posixpath.dirname(name), own=f"{posixpath.basename(name)}.md")
 
 
-def check_links(site, links, folder):
+def check_links(site, links, folder, own=None):
     for link in map(unquote, links):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, fragment = link.partition("#")
+        path = path or own
         target = site / folder / path
         assert target.is_file(), link
         if fragment and path.endswith(".md"):
@@ -154,7 +155,9 @@ def test_the_page_leads_to_its_text(site, name):
 
 def test_no_other_markdown_is_left_in_the_site(site):
     found = {path.relative_to(site).with_suffix("").as_posix() for path in site.rglob("*.md")}
-    assert {name for name in found if not name.startswith(("_sources/", "_static/"))} == set(PAGES)
+    assert {name for name in found if not name.startswith(("_sources/", "_static/", "_downloads/"))} == set(
+        PAGES
+    )
 
 
 def test_the_index_lists_every_page(site):
@@ -165,12 +168,15 @@ def test_the_index_lists_every_page(site):
     assert [name for _, name, _ in lines] == PAGES
     assert all(title and len(said) > 20 for title, _, said in lines) and "\\" not in text and "$" not in text
     check_links(site, re.findall(r"\]\(([^)]+)\)", text), folder="")
+    front = (ROOT / f"{PAGES[0]}.md").read_text("utf-8")
+    for _, name, said in lines:
+        assert name not in NOTEBOOKS or f"({posixpath.basename(name)}.ipynb) {said}\n" in front, name
 
 
 def test_the_whole_book_in_one_file(site, texts):
     whole = (site / "llms-full.txt").read_text("utf-8")
     assert len(whole.encode()) <= text_edition.LARGEST_WHOLE
-    at = [whole.index(texts[name].splitlines()[0] + "\n") for name in PAGES]
+    at = [f"\n{whole}".index(f"\n{texts[name].splitlines()[0]}\n") for name in PAGES]
     assert at == sorted(at)
     for name in NOTEBOOKS:
         for cell in cells(name):

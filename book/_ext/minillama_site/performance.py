@@ -39,13 +39,15 @@ class Benchmark(SphinxDirective):
                 raise self.error(f"no group {group[0]!r} in targets.json; it has: {', '.join(targets)}")
             return self.compared(f"{name}-{group[0]}", targets[group[0]], result)
         groups = groups_of(result)
-        table = self.parse_text_to_nodes(groups_table(groups))
+        said = groups_table(groups)
+        table = self.parse_text_to_nodes(said)
         if "table-only" in self.options:
             shown = table
         else:
             alt = f"Bars, {result['unit']}. {groups_in_words(groups)}"
             shown = [picture(lambda: draw_bars(groups), name, alt), *folded("The numbers as a table", table)]
-        return [*shown, *self.parse_text_to_nodes(circumstances(name, result))]
+        below = circumstances(name, result)
+        return with_markdown(f"{said}\n\n{below}", [*shown, *self.parse_text_to_nodes(below)])
 
     def compared(self, name, group, result):
         try:
@@ -56,10 +58,9 @@ class Benchmark(SphinxDirective):
         extra = ["Bars: targets."] if any(row.target for row in rows) else []
         extra += ["Hollow squares: transformers."] if any(row.peer is not None for row in rows) else []
         caption = " ".join([CAPTION, *extra])
-        return [
-            picture(lambda: draw_rows(rows, group), name, alt, caption),
-            *self.parse_text_to_nodes(rows_table(rows, group)),
-        ]
+        said = rows_table(rows, group)
+        shown = picture(lambda: draw_rows(rows, group), name, alt, caption)
+        return with_markdown(said, [shown, *self.parse_text_to_nodes(said)])
 
     def read(self, path):
         path = Path(self.env.srcdir) / "benchmarks" / path
@@ -77,7 +78,14 @@ class BenchmarkWork(Benchmark):
     def run(self):
         result = self.read(f"results/{self.arguments[0]}.json")
         lines = [f"- **{task}**: {work}" for task, work in result["work"].items()]
-        return self.parse_text_to_nodes("\n".join([*lines, "", circumstances(self.arguments[0], result)]))
+        said = "\n".join([*lines, "", circumstances(self.arguments[0], result)])
+        return with_markdown(said, self.parse_text_to_nodes(said))
+
+
+def with_markdown(text, made):
+    """The plain-text edition takes a directive's Markdown from the first node that it makes."""
+    made[0]["markdown"] = text
+    return made
 
 
 def setup(app):

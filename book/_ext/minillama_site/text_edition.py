@@ -18,6 +18,7 @@ from docutils import nodes
 from . import facts
 from .pages import plain_text
 
+OTHER_FILES = ("_sources", "_static", "_downloads")  # Markdown there is not of this edition
 LARGEST_WHOLE = 1_500_000  # bytes of llms-full.txt; a larger book is offered by the page only
 LONGEST_DESCRIPTION = 200
 # Fenced and inline code, and formulas: nothing in them is markup.
@@ -39,7 +40,11 @@ TAG = re.compile(r"</?[a-zA-Z][\w-]*(\s[^<>]*)?/?>")
 MARKDOWN_PICTURE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 LINK = re.compile(r"\]\(([^)\s]+)((?:\s+\"[^\"]*\")?)\)")
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::.*\n)*```$", re.MULTILINE)
-ROW = re.compile(r"^\|\s*\[[^\]]*\]\(([^)#]+)\)\s*\|\s*([^|]+?)\s*\|", re.MULTILINE)
+FRONT_MATTER = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
+DIRECTIVE = re.compile(r"^```\{[\w-]+\}.*?^```$", re.MULTILINE | re.DOTALL)
+DOWNLOAD = re.compile(r"\{download\}`([^<`]+?)\s*<[^>`]*>`")
+# How the front page lists the chapters, each with what it is about.
+LISTED = re.compile(r"^\d+\. \[[^\]]*\]\(([^)#]+)\) (.+)$", re.MULTILINE)
 SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
 
 
@@ -61,7 +66,7 @@ def write(app, exception):
     (out / "llms.txt").write_text(index, encoding="utf-8")
     wanted = {out / f"{name}.md" for name in names}
     for path in out.rglob("*.md"):
-        if path not in wanted and path.relative_to(out).parts[0] not in ("_sources", "_static"):
+        if path not in wanted and path.relative_to(out).parts[0] not in OTHER_FILES:
             path.unlink()
 
 
@@ -86,8 +91,8 @@ def _parts(app):
 
 def _index(env, parts, titles, has_whole):
     root = parts[0][1][0]
-    table = dict(ROW.findall(Path(env.doc2path(root)).read_text(encoding="utf-8")))
-    said = {_page_name(link, root, env): text for link, text in table.items()}
+    listed = LISTED.findall(Path(env.doc2path(root)).read_text(encoding="utf-8"))
+    said = {_page_name(link, root, env): text for link, text in listed}
 
     def line(name):
         return f"- [{titles[name]}]({name}.md): {said.get(name) or _opening(env, name)}"
@@ -121,7 +126,10 @@ def page(env, name, folder):
         cells = json.loads(text)["cells"]
         text = "\n\n".join(filter(None, (_cell(cell, name) for cell in cells)))
     else:
-        text = _prose(INCLUDE.sub(lambda match: _included(source.parent / match[1], source.parent), text))
+        text = INCLUDE.sub(lambda match: _included(source.parent / match[1], source.parent), text)
+        made = _made(env, name)
+        text = DIRECTIVE.sub(lambda match: next(made), FRONT_MATTER.sub("", text))
+        text = _prose(DOWNLOAD.sub(r"`\1`", text))
     title, _, rest = text.lstrip().partition("\n")
     return _lead_links(f"{title}\n\n{_about(env, name)}\n\n{rest.strip()}\n", name, folder, env)
 
@@ -135,6 +143,13 @@ def _included(path, folder):
         return f"]({os.path.relpath(path.parent / match[1], folder)}{match[2]})"
 
     return LINK.sub(move, path.resolve().read_text(encoding="utf-8"))
+
+
+def _made(env, name):
+    """What the page's directives came to: each leaves its Markdown on the first node that it makes."""
+    for node in env.get_doctree(name).findall(nodes.Element):
+        if "markdown" in node:
+            yield node["markdown"]
 
 
 def _about(env, name):
