@@ -116,6 +116,7 @@ WRONG = [
     (training.starts, lambda s, k, b, n: (s + k + torch.arange(b)) % n, training.NOT_RANDOM),
     (training.starts, lambda s, k, b, n: mixed(s, k, b, n + 3 * n), training.RANGE),
     (training.starts, lambda s, k, b, n: mixed(s, k, b, n - 1), training.LAST),
+    (training.starts, lambda s, k, b, n: drawn(s * 10**9 + k, b, n), training.LOW_BITS),
     (training.starts, lambda s, k, b, n: mixed(s, k, b, n).tolist(), "as a tensor"),
     (training.factors, lambda v: [1.0] * len(v), training.MEANS),
     (training.factors, lambda v: [1 / len(v)] * len(v), training.MEANS),

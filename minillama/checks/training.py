@@ -69,6 +69,7 @@ COLLISION = (
     "seed {a}, step {b} draws the batch of seed {c}, step {d}: two runs would see each other's data. "
     "Mix both numbers so that different pairs stay different."
 )
+LOW_BITS = " A torch.Generator looks at the low 32 bits of its seed only."
 NOT_RANDOM = "The starts are equally spaced or equal; draw each on its own, from 0 to n_starts - 1."
 RANGE = "A start must be from 0 to n_starts - 1."
 LAST = "Start n_starts - 1 never came in many draws: randint's upper end is not included."
@@ -122,7 +123,8 @@ def starts(attempt: Attempt) -> None:
         key = tuple(draw(*pair).tolist())
         if key in seen:
             (c, d), (a, b) = seen[key], pair
-            attempt.fail("another batch", show(list(key)), COLLISION.format(a=a, b=b, c=c, d=d))
+            told = COLLISION.format(a=a, b=b, c=c, d=d) + (LOW_BITS if 2**32 in (b, d) else "")
+            attempt.fail("another batch", show(list(key)), told)
         seen[key] = pair
     small = torch.cat([draw(0, step, 64, 5) for step in range(3)]).unique()
     if small.tolist() != [0, 1, 2, 3, 4]:
