@@ -111,7 +111,7 @@ def test_the_bookmarks_are_the_table_of_contents(outline, articles):
 def test_every_chapter_begins_a_page_that_names_it(extents, text):
     for article, first, last in extents:
         title = letters(title_of(article))
-        assert text(first).startswith(f"{first}{title}{title}"), title
+        assert text(first).startswith(f"{first}{title}") and text(first).count(title) > 1, title
         assert text(last).startswith(f"{last}{title}"), title
 
 
