@@ -2,17 +2,19 @@
 
 import re
 import unicodedata
+from functools import cache
 
 import pdf
 import pytest
 from book_pages import CHAPTERS, ROOT
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
+from test_pages import UNRENDERED
 
 PAGES_OF_A_CHAPTER = range(8, 61)
 A4 = (595, 842)
 NUMBERED = re.compile(r"\d+ · ")
-RAW_TEX = re.compile(r"\$[^$\n]+\$|\\[a-zA-Z]{2,}|(?<!\w)[_^]\{")
+EVERY = 17  # of all pages, one in so many is read for its number
 OUTSIDE = """() => [...document.querySelectorAll("body *")]
   .map((element) => [element, element.getBoundingClientRect()])
   .filter(([, box]) => box.width > 1 && box.right > innerWidth + 1)
@@ -23,9 +25,6 @@ DOUBLE_IDS = """() => {
 }"""
 ALTS = """() => [...document.querySelectorAll("main img, main .ml-picture svg")]
   .map((picture) => picture.alt ?? picture.getAttribute("aria-label"))"""
-STATES = """() => [...document.querySelectorAll(".ml-control")].map((control) =>
-  control.querySelector(".ml-label").textContent
-  + control.querySelector(".ml-value, option[selected]").textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +49,17 @@ def printed(book, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def texts(printed):
-    return [page.extract_text() for page in printed.pages]
+def text(printed):
+    """The letters and digits on a page, counted from 1. Reading takes long: each is read at most once."""
+    return cache(lambda number: letters(printed.pages[number - 1].extract_text()))
+
+
+@pytest.fixture(scope="module")
+def extents(outline, articles, printed):
+    """For each page of the table of contents its article, and its first and its last page in print."""
+    starts = [page for level, _, page in outline if level == 0][1:]
+    ends = [*(page - 1 for page in starts[1:]), len(printed.pages)]
+    return list(zip(articles, starts, ends, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +93,10 @@ def title_of(article):
     return article.h1.get_text().removesuffix("#")
 
 
-def test_the_book_has_a_plausible_number_of_a4_pages(printed, outline):
-    starts = [(title, page) for level, title, page in outline if level == 0]
-    ends = [page for _, page in starts[1:]] + [len(printed.pages) + 1]
-    for (title, start), end in zip(starts, ends, strict=True):
-        if NUMBERED.match(title):
-            assert end - start in PAGES_OF_A_CHAPTER, title
+def test_the_book_has_a_plausible_number_of_a4_pages(printed, extents):
+    for article, first, last in extents:
+        if NUMBERED.match(title_of(article)):
+            assert last - first in PAGES_OF_A_CHAPTER, title_of(article)
     assert {(round(page.mediabox.width), round(page.mediabox.height)) for page in printed.pages} == {A4}
 
 
@@ -102,64 +108,57 @@ def test_the_bookmarks_are_the_table_of_contents(outline, articles):
     assert sections == expected and len(expected) > 200
 
 
-def test_every_chapter_begins_a_page_that_names_it(outline, texts):
-    for level, title, page in outline[1:]:
-        if level == 0:
-            assert letters(texts[page - 1]).startswith(letters(f"{title}{page}{title}")), title
-            assert letters(title) not in letters(texts[page - 2])
+def test_every_chapter_begins_a_page_that_names_it(extents, text):
+    for article, first, last in extents:
+        title = letters(title_of(article))
+        assert text(first).startswith(f"{first}{title}") and text(first).count(title) > 1, title
+        assert text(last).startswith(f"{last}{title}"), title
 
 
-def test_the_numbers_in_the_contents_are_the_pages(outline, texts):
-    (_, _, first), (_, _, intro) = [entry for entry in outline if entry[0] == 0][:2]
-    contents = letters("".join(texts[first - 1 : intro - 1]))
-    entries = [entry for entry in outline[1:] if entry[0] == 0 or entry[1] not in ("References", "Answers")]
-    assert len([entry for entry in entries if entry[0] < 2]) > 200
+def test_the_numbers_in_the_contents_are_the_pages(outline, extents, text):
+    first, after = outline[0][2], extents[0][1]
+    contents = "".join(text(number) for number in range(first, after))
+    entries = [
+        letters(f"{title}{page}")
+        for level, title, page in outline[1:]
+        if level < 2 and title not in ("References", "Answers")
+    ]
+    assert len(entries) > 200
     at = 0
-    for level, title, page in entries:
-        if level < 2:
-            at = contents.find(letters(f"{title}{page}"), at)
-            assert at >= 0, (title, page)
+    for entry in entries:
+        at = contents.find(entry, at)
+        assert at >= 0, entry
 
 
-def test_every_page_bears_its_number(texts):
-    for number, text in enumerate(texts[1:], 2):
-        assert re.search(rf"(?<!\d){number}(?!\d)", text), number
-        assert len(letters(text)) > 60, f"page {number} is nearly empty"
+def test_every_page_bears_its_number_and_none_is_nearly_empty(printed, text):
+    for number in range(2, len(printed.pages) + 1, EVERY):
+        assert str(number) in text(number)[:100]
+        assert len(text(number)) > 100
 
 
-def test_no_formula_is_left_as_tex(printed):
-    found = []
-    for number, page in enumerate(printed.pages, 1):
-        parts = []
-
-        def prose(text, _matrix, _place, font, _size, parts=parts):
-            if "Mono" not in str((font or {}).get("/BaseFont")):
-                parts.append(text)
-
-        page.extract_text(visitor_text=prose)
-        found += [(number, match[0]) for match in RAW_TEX.finditer("".join(parts))]
-    assert found == []
+def test_no_formula_is_left_as_tex(book):
+    assert book.evaluate(UNRENDERED) == []
 
 
-def test_the_text_is_all_there(texts, articles, outline):
-    whole = letters("".join(texts))
-    for article in articles:
-        assert letters(article.p.get_text())[:60] in whole
-        assert letters(article.select("p")[-1].get_text())[-30:] in whole
+def test_the_text_is_all_there(extents, text):
+    for article, first, last in extents:
+        assert letters(article.p.get_text())[:60] in text(first)
+        end = text(last - 1) + text(last)
+        assert letters(article.select("p:not(.ml-live, .ml-feedback)")[-1].get_text())[-30:] in end
 
 
-def test_answers_stand_behind_their_chapter_and_not_below_the_questions(articles, outline, texts):
+def test_answers_stand_behind_their_chapter_and_not_below_the_questions(book, outline, extents, text):
     behind = iter(page for _, title, page in outline if title == "Answers")
     asked = 0
-    for article in articles:
-        questions = article.select(".ml-choice")
-        first = next(behind) if questions else None
-        for answer in article.select(".ml-choice [data-feedback]"):
-            words = letters(answer["data-feedback"])[:40]
-            pages = [number for number, text in enumerate(texts, 1) if words in letters(text)]
-            assert pages and min(pages) >= first, answer["data-feedback"]
-        asked += len(questions)
-    assert asked > 20 and next(behind, None) is None
+    for article, _, last in extents:
+        answers = article.select(".ml-choice [data-feedback]")
+        if answers:
+            ending = "".join(text(number) for number in range(next(behind), last + 1))
+            assert [a for a in answers if letters(a["data-feedback"])[:40] not in ending] == []
+        asked += len(answers)
+    assert asked > 60 and next(behind, None) is None
+    assert book.locator(".ml-choice").count() > 20
+    assert book.locator(":is(.ml-feedback, .tag_question .cell_input):visible").count() == 0
 
 
 def test_internal_links_arrive_and_the_others_leave(printed):
@@ -208,14 +207,10 @@ def test_pictures_are_there_and_say_what_they_show(printed, book):
     assert {alt for alt in expected if letters(alt) not in said} == set()
 
 
-def test_explorers_show_their_values_as_text(book, texts):
-    whole = letters("".join(texts))
-    states = book.evaluate(STATES)
-    assert len(states) > 50
-    assert [state for state in states if letters(state) not in whole] == []
-    titles = book.locator(".ml-explorer .ml-title").all_text_contents()
-    assert len(titles) > 20 and all(letters(title) in whole for title in titles)
-    assert book.locator("main :is(input, button, summary, .headerlink):visible").count() == 0
+def test_explorers_show_their_values_and_nothing_to_click(book):
+    shown = book.locator(".ml-control :is(.ml-label, .ml-value, select):visible").count()
+    assert shown == 2 * book.locator(".ml-control").count() > 100
+    assert book.locator("main :is(input, button, .folded > summary, .headerlink):visible").count() == 0
 
 
 def test_it_says_what_it_is(printed):
