@@ -1,4 +1,4 @@
-// What scrolls sideways can be reached by keyboard, and what is far from the window costs nothing.
+// What scrolls sideways can be reached by keyboard; what would be cut off scrolls.
 (() => {
   const kinds = {
     ".formula, .wide": "Formula", ".pst-scrollable-table-container": "Table", pre: "Code", ".output": "Output",
@@ -30,42 +30,22 @@
     }
   };
 
-  // A chapter has twenty screens and more: without this, each move of a slider would cost a walk through all of
-  // them. A section that is set aside keeps its measured height, so that nothing jumps when it comes into view.
   const article = document.querySelector(".bd-article");
-  const sections = [...document.querySelectorAll("body:not(.front-page) .bd-article > section > section")];
-  const keepHeight = (section, height) => { section.style.containIntrinsicBlockSize = `${height}px`; };
-  const setAside = () => {
-    const heights = sections.map((section) => section.getBoundingClientRect().height);
-    sections.forEach((section, place) => {
-      keepHeight(section, heights[place]);
-      section.classList.add("set-aside");
-    });
-  };
-  const heights = new ResizeObserver((changes) => {
-    for (const { target, contentRect } of changes) keepHeight(target, contentRect.height);
-  });
   let width = 0;
   let timer;
   const arrange = () => {
-    for (const section of sections) section.classList.remove("set-aside");
     width = article.clientWidth;
     wrapWide();
     markScrolling(document);
-    if (document.readyState === "complete") setAside();  // all pictures have come, and have their heights
   };
   if (article) {
     document.fonts.ready.then(arrange);
-    addEventListener("load", async () => {
-      await document.fonts.ready;
-      arrange();
-      for (const section of sections) heights.observe(section);
-      new ResizeObserver(() => {
-        if (article.clientWidth === width) return;
-        clearTimeout(timer);
-        timer = setTimeout(arrange, 200);
-      }).observe(article);
-    });
+    addEventListener("load", () => document.fonts.ready.then(arrange));
+    new ResizeObserver(() => {  // its height changes with every fold
+      if (article.clientWidth === width) return;
+      clearTimeout(timer);
+      timer = setTimeout(arrange, 200);
+    }).observe(article);
+    document.addEventListener("toggle", ({ target }) => markScrolling(target), true);
   }
-  document.addEventListener("toggle", ({ target }) => markScrolling(target), true);
 })();

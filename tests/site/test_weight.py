@@ -102,7 +102,8 @@ def test_a_picture_has_its_room_before_it_comes(page, site_url, width):
     for route in waiting:
         route.continue_()
     page.wait_for_load_state("load")
-    assert page.evaluate(sizes) == before
+    for (_, height), (_, kept) in zip(page.evaluate(sizes), before, strict=True):
+        assert abs(height - kept) <= 1  # rounded: the attributes are whole pixels
 
 
 PRUNED = {
