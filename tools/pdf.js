@@ -75,7 +75,7 @@ async (contents) => {
     return line;
   };
 
-  // Each piece of code between two tags becomes an object in the PDF: those that look like their surroundings are
+  // Each piece of code between two tags becomes an object in the PDF: neighbors that look alike are
   // joined. How a kind of token looks is read from a specimen, before the long document is laid out.
   const joinTokens = (book) => {
     const tokens = [...book.querySelectorAll(".highlight pre span")];
@@ -90,9 +90,17 @@ async (contents) => {
       const style = getComputedStyle(element);
       return [style.color, style.fontWeight, style.fontStyle, style.textDecorationLine].join();
     };
-    const plain = new Set(kinds.filter((kind, i) => look(samples[i]) === look(block)));
+    const looks = new Map(kinds.map((kind, i) => [kind, look(samples[i])]));
+    const plain = look(block);
     specimen.remove();
-    for (const token of tokens) if (plain.has(token.className)) token.replaceWith(...token.childNodes);
+    for (const token of tokens) if (looks.get(token.className) === plain) token.replaceWith(...token.childNodes);
+    for (const token of tokens.filter((token) => token.parentNode).reverse()) {
+      const next = token.nextSibling;
+      if (next?.nodeName === "SPAN" && looks.get(next.className) === looks.get(token.className)) {
+        token.append(...next.childNodes);
+        next.remove();
+      }
+    }
     book.querySelectorAll(".highlight pre").forEach((code) => code.normalize());
   };
 

@@ -14,6 +14,7 @@ from test_pages import UNRENDERED
 PAGES_OF_A_CHAPTER = range(8, 61)
 A4 = (595, 842)
 NUMBERED = re.compile(r"\d+ · ")
+MOST_BYTES = 20_000_000
 EVERY = 17  # of all pages, one in so many is read for its number
 OUTSIDE = """() => [...document.querySelectorAll("body *")]
   .map((element) => [element, element.getBoundingClientRect()])
@@ -145,6 +146,12 @@ def test_the_text_is_all_there(extents, text):
         assert letters(article.p.get_text())[:60] in text(first)
         end = text(last - 1) + text(last)
         assert letters(article.select("p:not(.ml-live, .ml-feedback)")[-1].get_text())[-30:] in end
+
+
+def test_code_is_joined_into_few_pieces_and_loses_nothing(book, articles, printed):
+    expected = [block.get_text() for article in articles for block in article.select("pre")]
+    assert book.locator("main pre").all_text_contents() == expected
+    assert printed.stream.getbuffer().nbytes < MOST_BYTES
 
 
 def test_answers_stand_behind_their_chapter_and_not_below_the_questions(book, outline, extents, text):
