@@ -13,14 +13,20 @@ import torch
 from torch import Tensor, einsum, nn
 
 
+def truncated_normal_(w: Tensor, std: float) -> None:
+    """Fill `w` from a normal distribution, drawing again what lies beyond 3σ: the same in every torch."""
+    w.data.normal_(0, std)
+    while (beyond := w.data.abs() > 3 * std).any():
+        w.data = torch.where(beyond, torch.randn_like(w.data) * std, w.data)
+
+
 class Linear(nn.Module):
     """(..., in_features) -> (..., out_features), no bias; `w` is (out_features, in_features)."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
-        std = math.sqrt(2 / (in_features + out_features))  # Glorot and Bengio 2010
         self.w = nn.Parameter(torch.empty(out_features, in_features))
-        nn.init.trunc_normal_(self.w, std=std, a=-3 * std, b=3 * std)
+        truncated_normal_(self.w, std=math.sqrt(2 / (in_features + out_features)))  # Glorot and Bengio 2010
 
     def forward(self, x: Tensor) -> Tensor:
         return einsum("...i,oi->...o", x, self.w)
@@ -31,9 +37,8 @@ class Embedding(nn.Module):
 
     def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
         super().__init__()
-        std = 1 / math.sqrt(embedding_dim)
         self.w = nn.Parameter(torch.empty(num_embeddings, embedding_dim))
-        nn.init.trunc_normal_(self.w, std=std, a=-3 * std, b=3 * std)
+        truncated_normal_(self.w, std=1 / math.sqrt(embedding_dim))
 
     def forward(self, token_ids: Tensor) -> Tensor:
         if token_ids.numel() and not 0 <= token_ids.min() <= token_ids.max() < len(self.w):

@@ -69,6 +69,17 @@ def test_initial_weights_are_a_truncated_normal(make, std):
     assert 2.9 * std < w.abs().max().item() <= 3 * std
 
 
+def test_one_seed_draws_the_same_weights_in_every_torch():
+    """torch.nn.init.trunc_normal_ does not: since 2.13 it draws another way."""
+    torch.manual_seed(0)
+    w = torch.empty(400)
+    scratch.truncated_normal_(w, std=2.0)
+    torch.manual_seed(0)
+    normal, again = 2 * torch.randn(400), 2 * torch.randn(400)
+    beyond = normal.abs() > 6
+    assert beyond.any() and torch.equal(w, torch.where(beyond, again, normal))
+
+
 def test_embedding():
     table, ids = scratch.Embedding(11, 4), torch.tensor([[3, 0, 10], [3, 3, 1]])
     same(table(ids), torch.nn.functional.embedding(ids, table.w), table.w)
