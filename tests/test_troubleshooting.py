@@ -90,4 +90,5 @@ def test_it_reads_as_the_page_says(message, monkeypatch, tmp_path, capsys):
     if message.startswith("ModuleNotFoundError: No module"):  # Python's own words vary with how it is missing
         assert raised.type is ModuleNotFoundError and missing in str(raised.value)
     else:
-        assert f"{raised.type.__name__}: {raised.value}" == message
+        words = str(raised.value).removeprefix("addmm: ")  # since 2.15 torch names the operation first
+        assert f"{raised.type.__name__}: {words}" == message
