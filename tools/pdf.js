@@ -8,6 +8,18 @@ async (contents) => {
   const anchor = (name, id) => (id ? `${name}--${id}` : name);
   const REFERENCES = ["for", "aria-labelledby", "aria-describedby", "aria-controls", "headers"];
 
+  // A page has only the style sheets it needs: the book gets those of all pages, in their common order.
+  const sheets = [];
+  const addStyles = (page) => {
+    let place = 0;
+    for (const link of page.querySelectorAll('link[rel="stylesheet"]')) {
+      link.setAttribute("href", link.href);
+      const known = sheets.findIndex((sheet) => sheet.href === link.href);
+      if (known < 0) sheets.splice(place++, 0, document.adoptNode(link));
+      else place = known + 1;
+    }
+  };
+
   const article = async (address) => {
     const answer = await fetch(address);
     if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
@@ -15,6 +27,7 @@ async (contents) => {
     const base = page.createElement("base");
     base.href = new URL(address, location);
     page.head.prepend(base);
+    addStyles(page);
     const found = page.querySelector("article.bd-article");
     if (!found || !found.querySelector("h1")) throw new Error(`${address} has no article with a title`);
     const name = nameOf(address);
@@ -34,6 +47,10 @@ async (contents) => {
     for (const link of found.querySelectorAll("a[href]")) {
       const target = new URL(link.getAttribute("href"), base.href);
       if (!target.href.startsWith(root)) continue;
+      if (!target.pathname.endsWith(".html")) {  // a file beside the pages, which paper does not have
+        link.replaceWith(...link.childNodes);
+        continue;
+      }
       const page = nameOf(target.href);
       if (!names.has(page)) throw new Error(`${address} links to ${target.pathname}, which is not in the book`);
       link.setAttribute("href", `#${anchor(page, decodeURIComponent(target.hash.slice(1)))}`);
@@ -124,7 +141,13 @@ async (contents) => {
       rules.textContent += `@page page-${chapter.id} { @bottom-left { content: ${JSON.stringify(title)}; } }\n`;
     }
   }
+  const loaded = sheets.map((sheet) => new Promise((resolve, reject) => {
+    sheet.onload = resolve;
+    sheet.onerror = () => reject(new Error(`${sheet.href} cannot be loaded`));
+  }));
+  document.querySelector("title").after(...sheets);
   document.head.append(rules);
+  await Promise.all(loaded);
   joinTokens(holder);
   document.querySelector("main").append(holder);
   document.querySelector("#cover .title").textContent = titles[0];

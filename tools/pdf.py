@@ -29,7 +29,6 @@ SHELL = """\
 <head>
 <meta charset="utf-8">
 <title>{title}</title>
-{styles}
 <style>
 @page {{ size: {paper}; @bottom-left {{ font: 8.5pt "Book", serif; color: #444; }} }}
 @page cover {{ @bottom-right {{ content: none; }} }}
@@ -53,10 +52,6 @@ chapter. <a href="{address}">{address}</a></p>
 </body>
 </html>
 """
-STYLESHEETS = """() => [...document.querySelectorAll('link[rel="stylesheet"]')].map((link) => {
-  link.setAttribute("href", link.href);
-  return link.outerHTML;
-})"""
 ENTRIES = """() => [...document.querySelectorAll("#contents a")].map((link) => link.hash.slice(1))"""
 NUMBER = """(numbers) => {
   const places = document.querySelectorAll("#contents .number");
@@ -86,20 +81,18 @@ def write(site, output, paper="A4"):
 
 def assemble(page, address, paper="A4"):
     """Make of the site at `address` one document in the browser's `page`."""
-    contents = toc(ROOT)
-    page.goto(f"{address}{contents[0]['pages'][0]}")
-    frame = shell(page.evaluate(STYLESHEETS), paper)
+    frame = shell(paper)
     page.route(f"{address}book.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
     page.goto(f"{address}book.html")
-    page.evaluate(f"({Path(__file__).with_suffix('.js').read_text(encoding='utf-8')})", contents)
+    page.evaluate(f"({Path(__file__).with_suffix('.js').read_text(encoding='utf-8')})", toc(ROOT))
 
 
-def shell(styles, paper):
-    """The document before the articles are in it: style sheets, title page and an empty table of contents."""
+def shell(paper):
+    """The document before the articles are in it: a title page and an empty table of contents."""
     if paper not in PAPERS:
         raise ValueError(f"paper is {paper!r}; it must be one of {', '.join(PAPERS)}")
     style = (Path(__file__).parent / "pdf.css").read_text(encoding="utf-8")
-    return SHELL.format(**facts(ROOT), paper=paper, styles="\n".join(styles), style=style)
+    return SHELL.format(**facts(ROOT), paper=paper, style=style)
 
 
 def print_to(page, output):

@@ -154,6 +154,12 @@ def test_code_is_joined_into_few_pieces_and_loses_nothing(book, articles, printe
     assert printed.stream.getbuffer().nbytes < MOST_BYTES
 
 
+def test_code_has_its_colors(book):
+    colors = """() => new Set([...document.querySelectorAll("main .cell_input span")]
+      .map((token) => getComputedStyle(token).color)).size"""
+    assert book.evaluate(colors) >= 4
+
+
 def test_answers_stand_behind_their_chapter_and_not_below_the_questions(book, outline, extents, text):
     behind = iter(page for _, title, page in outline if title == "Answers")
     asked = 0
@@ -237,7 +243,7 @@ def test_no_name_is_given_twice(book):
 
 @pytest.mark.parametrize(("paper", "size"), [("A4", A4), ("Letter", (612, 792))])
 def test_the_paper_is_a_choice(page, tmp_path, paper, size):
-    page.set_content(pdf.shell([], paper))
+    page.set_content(pdf.shell(paper))
     path = tmp_path / "cover.pdf"
     page.pdf(path=path, prefer_css_page_size=True)
     box = PdfReader(path).pages[0].mediabox
@@ -246,4 +252,4 @@ def test_the_paper_is_a_choice(page, tmp_path, paper, size):
 
 def test_an_unknown_paper_is_refused():
     with pytest.raises(ValueError, match="'A5'; it must be one of A4, Letter"):
-        pdf.shell([], "A5")
+        pdf.shell("A5")
