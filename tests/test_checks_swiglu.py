@@ -53,9 +53,9 @@ RIGHT = [
     (swiglu.difference_of_squares, lambda s: weights(s, ((1, 1), (-1, -1)), ((1, -1), (-1, 1)))),
     (swiglu.difference_of_squares, lambda s: weights(s, up=((1, 1), (1, 1)), down=(1, -1))),
     (swiglu.difference_of_squares, lambda s: [torch.nn.Parameter(w) for w in weights(s)]),
-    (swiglu.width, lambda c, m: -(-8 * c // (3 * m)) * m),
-    (swiglu.width, lambda c, m: -(-math.ceil(8 * c / 3) // m) * m),
-    (swiglu.width, lambda c, m: next(w for w in range(m, 4 * c + m, m) if 3 * w >= 8 * c)),
+    (swiglu.width, lambda c, r, m: 2 * r * c // (3 * m) * m),
+    (swiglu.width, lambda c, r, m: 2 * r * c // 3 // m * m),
+    (swiglu.width, lambda c, r, m: max(w for w in range(0, r * c, m) if 3 * c * w <= 2 * c * r * c)),
 ]
 
 
@@ -157,14 +157,14 @@ WRONG = [
         "only the gate was negated",
     ),
     (swiglu.difference_of_squares, lambda s: weights(s, down=(1, 3)), "one sum is the gate's row"),
-    (swiglu.width, lambda c, m: 8 * c // 3 // m * m, "Rounded down"),
-    (swiglu.width, lambda c, m: round(8 * c / 3 / m) * m, "to the nearest"),
-    (swiglu.width, lambda c, m: 4 * c, "ungated"),
-    (swiglu.width, lambda c, m: (8 * c // 3 // m + 1) * m, "One multiple too many"),
-    (swiglu.width, lambda c, m: -(-(8 * c // 3) // m) * m, "rounded down on the way"),
-    (swiglu.width, lambda c, m: -(-8 * c // 3), "Not yet a multiple"),
-    (swiglu.width, lambda c, m: 8 * c / 3, "return an int"),
-    (swiglu.width, lambda c, m: 7, "width ≥ 8/3"),
+    (swiglu.width, lambda c, r, m: -(-2 * r * c // (3 * m)) * m, "Round down"),
+    (swiglu.width, lambda c, r, m: round(2 * r * c / 3 / m) * m, "more than allowed"),
+    (swiglu.width, lambda c, r, m: r * c // m * m, "of a classic network"),
+    (swiglu.width, lambda c, r, m: 8 * c // 3 // m * m, "the ratio is another"),
+    (swiglu.width, lambda c, r, m: (2 * r * c - 1) // (3 * m) * m, "One multiple too few"),
+    (swiglu.width, lambda c, r, m: 2 * r * c // 3, "not a multiple"),
+    (swiglu.width, lambda c, r, m: 2 * r * c / 3, "return an int"),
+    (swiglu.width, lambda c, r, m: 7, "may be at most"),
 ]
 
 

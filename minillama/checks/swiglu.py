@@ -156,35 +156,23 @@ def difference_of_squares(attempt: Attempt) -> None:
 
 @checker("swiglu.width", 4)
 def width(attempt: Attempt) -> None:
-    """`fn(d_model, multiple_of)` is the least multiple of `multiple_of` that is at least 8/3 · d_model."""
-    floor = "Rounded down: then the network is smaller than a 4× one. Round up."
-    nearest = "Rounded to the nearest multiple. Round up."
-    cut = "8/3 · d_model was rounded down on the way. Round up."
-    # Who gets the multiple below has rounded down in one of three ways; the order of the inputs tells which.
-    cases = [
-        (512, 128, floor),
-        (4096, 256, floor),
-        (384, 256, floor),
-        (96, 512, nearest),
-        (100, 1, cut),
-        (576, 64, cut),
-    ]
-    for d_model, multiple, below in cases:
-        got = attempt(d_model=d_model, multiple_of=multiple)
-        least = -(-8 * d_model // 3)
-        wanted = -(-least // multiple) * multiple
+    """`fn(d_model, ratio, multiple_of)` is the widest gated network for a classic one's parameters."""
+    cases = [(512, 4, 128), (4096, 4, 256), (576, 4, 64), (384, 6, 100), (577, 3, 2), (100, 5, 1)]
+    for d_model, ratio, multiple in cases:
+        got = attempt(d_model=d_model, ratio=ratio, multiple_of=multiple)
+        most = 2 * ratio * d_model // 3
+        wanted = most // multiple * multiple
         if not isinstance(got, int) or isinstance(got, bool):
             attempt.fail(str(wanted), show(got), "A width is a whole number: return an int.")
         wrong = [
-            (8 * d_model // 3 // multiple * multiple, below),
+            (-(-2 * ratio * d_model // (3 * multiple)) * multiple, "That is more than allowed. Round down."),
             (
-                4 * d_model,
-                "That is the width of an ungated network. A gated one has three matrices, not two.",
+                ratio * d_model // multiple * multiple,
+                "That is the width of a classic network. A gated one has three matrices, not two.",
             ),
-            (wanted + multiple, "One multiple too many: what is a multiple already stays as it is."),
-            (least, "Not yet a multiple of multiple_of."),
+            (8 * d_model // 3 // multiple * multiple, "Right for the ratio 4. Here the ratio is another."),
+            (wanted - multiple, "One multiple too few: spending exactly as much is allowed."),
+            (most, "Within the budget, and not a multiple of multiple_of."),
         ]
-        hint = (
-            "3 · d_model · width must reach 2 · 4 · d_model²: width ≥ 8/3 · d_model, then up to a multiple."
-        )
+        hint = "3 · d_model · width may be at most 2 · d_model · (ratio · d_model)."
         attempt.match(got, wanted, lambda a, b: a == b, wrong=wrong, hint=hint)
