@@ -13,6 +13,7 @@ puts the result into benchmarks/results/controls.json.
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -139,7 +140,8 @@ def main():
         browser = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         result |= {
             "browser": f"Chromium {browser.version.split('.')[0]}",
-            "machine": f"{platform.machine()} CPU",
+            "machine": f"{platform.machine()} CPU, {os.cpu_count()} cores",
+            "load": round(os.getloadavg()[0], 1),  # of other programs, before it starts
         }
         result["slowed"] = {}
         for slowed in SLOWED:
