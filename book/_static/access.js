@@ -9,6 +9,26 @@
   };
   new MutationObserver(nameColors).observe(root, { attributeFilter: ["data-mode"] });
   nameColors();
+  // New colors restyle all of a chapter: the sections out of sight wait, one by one, until the answer is painted.
+  const inSight = ({ top, bottom }) => bottom > 0 && top < innerHeight;
+  const letWait = () => {
+    const boxes = [...document.querySelectorAll(".bd-article > section > section:not(.waiting)")].map(
+      (section) => [section, section.getBoundingClientRect()]).filter(([, box]) => !inSight(box));
+    for (const [section, { height }] of boxes) {
+      section.style.containIntrinsicBlockSize = `${height}px`;
+      section.classList.add("waiting");
+    }
+    const release = () => {
+      const next = boxes.shift();
+      if (!next) return;
+      next[0].classList.remove("waiting");
+      setTimeout(release);
+    };
+    requestAnimationFrame(() => setTimeout(release));
+  };
+  for (const button of document.querySelectorAll(".theme-switch-button")) {
+    button.addEventListener("click", letWait, true);
+  }
   for (const icon of document.querySelectorAll("[class*='fa-']")) icon.ariaHidden = "true";
   document.getElementById("pst-search-dialog").ariaLabel = "Search";
   for (const field of document.querySelectorAll(".search-button-field")) field.ariaLabel = null;  // its text names it

@@ -189,7 +189,7 @@ def test_on_a_wide_screen_the_contents_can_be_put_away(open_page):
 
 
 def test_the_color_button_says_which_colors_are_chosen(open_page):
-    page = open_page(CHAPTERS[0])
+    page = open_page("book/04_attention")
     button = page.locator(".article-header-buttons .theme-switch-button")
     names = []
     for _ in range(3):
@@ -198,6 +198,7 @@ def test_the_color_button_says_which_colors_are_chosen(open_page):
         page.keyboard.press("Enter")
         assert button.evaluate("button => button === document.activeElement")
     assert names == ["Colors: as the system", "Colors: dark", "Colors: light"]
+    page.wait_for_function("!document.querySelector('.waiting')")  # what was out of sight is back
 
 
 # -- axe, in what lies over the page ---------------------------------------------------------------------

@@ -66,7 +66,7 @@ MOVE_AND_ANSWER = """() => {
   });
 }"""
 # More than axe checks unless asked. Preloading would fetch the style sheets once more, from wrong addresses.
-MORE_RULES = ["target-size", "focus-order-semantics", "p-as-heading", "table-fake-caption", "td-has-header"]
+MORE_RULES = ["target-size", "p-as-heading", "table-fake-caption", "td-has-header"]
 AXE = {
     "preload": False,
     "resultTypes": ["violations"],

@@ -17,7 +17,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-LIBRARIES = ("torch", "transformers")
+PROGRAMS = ("torch", "transformers", "Chromium")
 REPEATS = ("runs", "rounds")
 CAPTION = "Large dots: medians. Small dots: single runs. Dotted line: one."
 LINE = 0.4  # inches that one unit of a plot's height takes
@@ -39,7 +39,7 @@ class Benchmark(SphinxDirective):
                 raise self.error(f"no group {group[0]!r} in targets.json; it has: {', '.join(targets)}")
             return self.compared(f"{name}-{group[0]}", targets[group[0]], result)
         groups = groups_of(result)
-        said = groups_table(groups)
+        said = groups_table(groups, result.get("column", "ratio"))
         table = self.parse_text_to_nodes(said)
         if "table-only" in self.options:
             shown = table
@@ -148,14 +148,16 @@ def groups_of(result):
 
 
 def circumstances(name, result):
-    machine = f"{result['machine']}, {result['threads']} thread{'s' * (result['threads'] > 1)}"
-    libraries = ", ".join(f"{library} {result[library]}" for library in LIBRARIES if library in result)
+    machine = result["machine"]
+    if "threads" in result:
+        machine += f", {result['threads']} thread{'s' * (result['threads'] > 1)}"
+    programs = ", ".join(f"{program} {result[program]}" for program in PROGRAMS if program in result)
     repeats = " of ".join(f"{result[what]} {what}" for what in REPEATS if what in result)
     options = [f"--{what} {result[what]}" for what in REPEATS if what in result]
     if name == "core":
         options += ["--compile"] * ("compiled" in json.dumps(result["ratios"]))
     command = " ".join([f"python benchmarks/{'run' if name == 'core' else name}.py", *options, "--write"])
-    parts = "; ".join(filter(None, [machine, libraries, repeats]))
+    parts = "; ".join(filter(None, [machine, programs, repeats]))
     return f"Measured on: {parts}. To measure again:\n\n```\n{command}\n```\n"
 
 
@@ -187,12 +189,12 @@ def rows_table(rows, group):
     return table(head, ["---", "---:", "---", "---:", "---:"], body)
 
 
-def groups_table(groups):
+def groups_table(groups, column):
     body = []
     for title, values in groups.items():
         body += [[f"**{title}**", ""]] if title else []
         body += [[label, value] for label, value in values.items()]
-    return table(["measurement", "ratio"], ["---", "---:"], body)
+    return table(["measurement", column], ["---", "---:"], body)
 
 
 def groups_in_words(groups):
