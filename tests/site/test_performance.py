@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from book_pages import ROOT
@@ -116,3 +118,17 @@ def test_pictures_say_and_draw_their_numbers(page):
         assert figure.svg["role"] == "img" and len(spoken) >= 4
         medians = re.findall(r"median ([\d.]+\d)", figure.svg["aria-label"]) or spoken
         assert set(medians) <= drawn
+
+
+def test_the_script_that_works_the_controls(site):
+    """On one page and without keeping its numbers: the form of what it prints is the recorded one."""
+    script = ROOT / "benchmarks" / "controls.py"
+    command = [sys.executable, str(script), "--site", str(site), "--pages", "book/14_real_weights"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    result = json.loads(said[said.index("{\n") :])
+    form, recorded = (
+        {name: list(part) if isinstance(part, dict) else type(part) for name, part in each.items()}
+        for each in (result, RESULTS["controls"])
+    )
+    assert form == recorded
+    assert "head-map: painted" in said and "question 1" in said and "folds" in said and "colors" in said
