@@ -147,12 +147,16 @@ def groups_of(result):
     return groups
 
 
+def counted(number, things):
+    return f"{number} {things if number != 1 else things.removesuffix('s')}"
+
+
 def circumstances(name, result):
     machine = result["machine"]
     if "threads" in result:
-        machine += f", {result['threads']} thread{'s' * (result['threads'] > 1)}"
+        machine += f", {counted(result['threads'], 'threads')}"
     programs = ", ".join(f"{program} {result[program]}" for program in PROGRAMS if program in result)
-    repeats = " of ".join(f"{result[what]} {what}" for what in REPEATS if what in result)
+    repeats = " of ".join(counted(result[what], what) for what in REPEATS if what in result)
     options = [f"--{what} {result[what]}" for what in REPEATS if what in result]
     if name == "core":
         options += ["--compile"] * ("compiled" in json.dumps(result["ratios"]))
