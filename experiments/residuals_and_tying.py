@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets, cross_entropy
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, cross_entropy
 from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "residuals_and_tying.json"
@@ -132,11 +133,6 @@ def streams() -> list[dict]:
     return rows
 
 
-def windows(data: Tensor, generator: torch.Generator) -> Tensor:
-    starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-    return torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
-
-
 def repeats(logits: Tensor, x: Tensor) -> float:
     """Share of positions whose first choice is the token just read."""
     return (logits.argmax(-1) == x).double().mean().item()
@@ -148,7 +144,7 @@ def train(arrangement, init, tied, seed, train_data, held_out, rate=RATE, steps=
     generator = torch.Generator().manual_seed(1000 + seed)
     curve, recent, parrot = [], [], []
     for step in range(steps + 1):
-        x = windows(train_data, generator)
+        x = windows(train_data, BATCH, T, generator)
         logits = stream(model, x, arrangement)[1]
         loss = cross_entropy(logits[:, :-1], x[:, 1:])
         recent.append(loss.item())
@@ -160,7 +156,7 @@ def train(arrangement, init, tied, seed, train_data, held_out, rate=RATE, steps=
         loss.backward()
         optimizer.step()
     with torch.no_grad():
-        x = held_out[: len(held_out) // T * T].view(-1, T)
+        x = in_rows(held_out, T)
         logits = stream(model, x, arrangement)[1]
         last = cross_entropy(logits[:, :-1], x[:, 1:]).item()
     return {"held_out": finite(last), "curve": [finite(v) for v in curve], "repeats": parrot}
@@ -170,27 +166,19 @@ def finite(value: float) -> float | None:
     return round(value, 3) if math.isfinite(value) else None
 
 
-def text() -> tuple[Tensor, int]:
-    """Twelfth Night in bytes, and where its held-out tenth begins."""
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    return data, len(data) * 9 // 10
-
-
 def train_all(wanted: list[tuple], **how) -> list[dict]:
-    data, cut = text()
     runs = []
     for seed in SEEDS:
         for arrangement, init, tied in wanted:
             run = {"arrangement": arrangement, "init": init, "tied": tied, "seed": seed}
-            run |= train(arrangement, init, tied, seed, data[:cut], data[cut:], **how)
+            run |= train(arrangement, init, tied, seed, *twelfth_night(), **how)
             runs.append(run)
             print(run, flush=True)
     return runs
 
 
 def training() -> dict:
-    data, _ = text()
+    data = torch.cat(twelfth_night())
     doubled = (data[1:] == data[:-1]).double().mean().item()
     commonest = torch.bincount(data).max().item() / len(data)
     shares = {"repeats_in_text": round(doubled, 3), "commonest_byte": round(commonest, 3)}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
+from twelfth_night import windows
 
 from minillama import KVCache, MiniLLaMAConfig, MiniLLaMAForCausalLM, accounting, assets, causal_mask
 from minillama.rope import apply_rotary_emb
@@ -55,8 +56,7 @@ def train(layout: str, seed: int, data: torch.Tensor) -> MiniLLaMAForCausalLM:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(1000 + seed)
     for step in range(STEPS):
-        starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-        x = torch.stack([data[s : s + T] for s in starts]).long()  # (BATCH, T)
+        x = windows(data, BATCH, T, generator).long()  # (BATCH, T)
         for group in optimizer.param_groups:
             group["lr"] = RATE * rate(step)
         optimizer.zero_grad()

