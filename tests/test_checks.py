@@ -499,6 +499,20 @@ def test_the_readers_random_numbers_go_on_as_if_no_check_had_run():
     assert [first, draw()] == expected
 
 
+def test_what_a_check_draws_does_not_depend_on_what_was_drawn_before():
+    drawn = []
+
+    def gambler(values, eps):
+        drawn.append((random.random(), torch.rand(1).item(), numpy.random.rand()))
+        return by_hand(values, eps)
+
+    for seed in (1, 2):
+        random.seed(seed), torch.manual_seed(seed), numpy.random.seed(seed)
+        assert rmsnorm.by_hand(gambler)
+    half = len(drawn) // 2
+    assert half > 0 and drawn[:half] == drawn[half:]
+
+
 def test_a_verdict_is_shown_once():
     """Printed by the check, the result itself stays silent in a notebook."""
     from IPython.core.formatters import DisplayFormatter
