@@ -1,6 +1,15 @@
 """Shared by several tests: tiny models of all-different sizes, and what every exercise checker owes."""
 
+import sys
+
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers():
+    """What a test draws does not depend on the tests before it."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture
