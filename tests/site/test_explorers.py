@@ -272,7 +272,7 @@ def grid(explorer) -> list[dict]:
     return [dict(zip(keys, values, strict=True)) for values in [zeros, *sweeps, *corners(explorer), *drawn]]
 
 
-def corners(explorer, most: int = 120) -> list[tuple]:
+def corners(explorer, most: int = 300) -> list[tuple]:
     """Lowest, starting and highest value of every control in all combinations, or a fixed draw of them."""
     every = list(
         itertools.product(*(sorted({c.values[0], c.default, c.values[-1]}) for c in explorer.controls))
