@@ -1,6 +1,7 @@
 """How soon the built pages answer: milliseconds from a key to the painted frame.
 
-    python benchmarks/controls.py [--pages book/01_rmsnorm,book/02_rope] [--rounds 1] [--write]
+    python benchmarks/controls.py [--pages book/01_rmsnorm,book/02_rope] [--site FOLDER] [--rounds 1]
+                                  [--write]
 
 Chromium opens every page of `_build/html` (`make book` comes first) at the machine's own speed and slowed
 four times, about the speed of a cheap phone. Every slider and menu of every explorer is moved by real key
@@ -17,7 +18,6 @@ import os
 import platform
 import statistics
 import sys
-import threading
 from pathlib import Path
 
 from minillama.viz.results import record
@@ -113,10 +113,10 @@ def measure(page, press):
 
 
 def summary(times):
-    found = {"moves": len(times)}
-    for name, values in zip(("painted", "worked"), zip(*times, strict=True), strict=True):
-        found[name] = {"median": round(statistics.median(values), 1), "worst": round(max(values), 1)}
-    return found
+    return {
+        kind: {"median": round(statistics.median(values), 1), "worst": round(max(values), 1)}
+        for kind, values in zip(WORDS, zip(*times, strict=True), strict=True)
+    }
 
 
 def of_all(pages, kind):
@@ -146,10 +146,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
     args = parser.parse_args()
-    server = serve.make_server(args.site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     measured = {}
-    with sync_playwright() as playwright:
+    with serve.running(args.site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.FLAGS)
         result = {
             "column": f"ms, of {ALLOWED} allowed",
@@ -164,13 +162,13 @@ def main():
                 context = browser.new_context(viewport={"width": 1280, "height": 844})
                 page = context.new_page()
                 page.add_init_script(WATCH)
-                page.goto(f"http://127.0.0.1:{server.server_port}/{name}.html", wait_until="networkidle")
+                page.goto(f"{address}{name}.html", wait_until="networkidle")
                 meter = Meter(page, slowed)
                 rounds = [measure(page, meter.press) for _ in range(args.rounds)]
                 names = rounds[0]
                 pages[name] = {each: summary([t for found in rounds for t in found[each]]) for each in names}
                 for each, times in pages[name].items():
-                    shown = "; ".join(f"{kind} {times[kind]}" for kind in ("painted", "worked"))
+                    shown = "; ".join(f"{kind} {times[kind]}" for kind in WORDS)
                     print(f"{slowed}x {name} {each}: {shown}", flush=True)
                 context.close()
         browser.close()

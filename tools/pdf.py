@@ -10,7 +10,6 @@ import argparse
 import io
 import os
 import sys
-import threading
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote
@@ -64,18 +63,12 @@ def write(site, output, paper="A4"):
     from playwright.sync_api import sync_playwright
 
     executable = browser.find()
-    server = serve.make_server(site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(executable_path=executable, args=browser.FLAGS)
-            page = chromium.new_page()
-            assemble(page, f"http://127.0.0.1:{server.server_port}/", paper)
-            count = print_to(page, output)
-            chromium.close()
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve.running(site) as address, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=executable, args=browser.FLAGS)
+        page = chromium.new_page()
+        assemble(page, address, paper)
+        count = print_to(page, output)
+        chromium.close()
     return count
 
 

@@ -7,6 +7,8 @@ import argparse
 import gzip
 import http.server
 import sys
+import threading
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -59,6 +61,20 @@ def make_server(folder, port=0):
     Handler.extensions_map |= {".woff2": "font/woff2"}
     Handler.extensions_map |= {suffix: "text/plain; charset=utf-8" for suffix in (".md", ".txt")}
     return Server(("127.0.0.1", port), partial(Handler, directory=str(folder)))
+
+
+@contextmanager
+def running(folder):
+    """Serves `folder` in the background and gives the address, with a slash at its end."""
+    server = make_server(folder)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def main():

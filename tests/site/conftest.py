@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 
 import browser as browser_program
 import pytest
@@ -23,13 +22,8 @@ def site():
 @pytest.fixture(scope="session")
 def site_url(site):
     """The address of the served site, with a slash at its end."""
-    server = serve.make_server(site)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve.running(site) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
