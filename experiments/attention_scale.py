@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from twelfth_night import in_rows, twelfth_night, windows
+from twelfth_night import held_out_loss, twelfth_night, windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb, causal_mask, softmax
 from minillama.viz.results import record
@@ -98,12 +98,6 @@ def look(model: MiniLLaMAForCausalLM, x: torch.Tensor) -> dict:
     }
 
 
-@torch.no_grad()
-def validation_loss(model: nn.Module, data: torch.Tensor) -> float:
-    x = in_rows(data, T)
-    return model(x, labels=x)[1].item()
-
-
 def train(way, head_dim, rate, seed, train_data, held_out) -> dict:
     model = build(way, head_dim, seed)
     queries = [p for name, p in model.named_parameters() if ".wq." in name]
@@ -133,7 +127,7 @@ def train(way, head_dim, rate, seed, train_data, held_out) -> dict:
         optimizer.step()
     return {
         "head_dim": head_dim, "way": way, "rate": rate, "seed": seed,
-        "held_out": round(validation_loss(model, held_out), 3), "first_wq_gradient": gradient,
+        "held_out": round(held_out_loss(model, held_out, T), 3), "first_wq_gradient": gradient,
         "looks": looks, "curve": curve,
     }  # fmt: skip
 

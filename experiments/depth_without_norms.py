@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from twelfth_night import in_rows, twelfth_night, windows
+from twelfth_night import held_out_loss, twelfth_night, windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.viz.results import record
@@ -44,12 +44,6 @@ def build(norm: str, seed: int) -> MiniLLaMAForCausalLM:
     return model
 
 
-@torch.no_grad()
-def validation_loss(model: nn.Module, data: torch.Tensor) -> float:
-    x = in_rows(data, T)
-    return model(x, labels=x)[1].item()
-
-
 def train(norm: str, rate: float, seed: int, train_data: torch.Tensor, held_out: torch.Tensor) -> dict:
     model = build(norm, seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
@@ -65,7 +59,7 @@ def train(norm: str, rate: float, seed: int, train_data: torch.Tensor, held_out:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return {"curve": curve, "held_out": validation_loss(model, held_out)}
+    return {"curve": curve, "held_out": held_out_loss(model, held_out, T)}
 
 
 def finite(value: float) -> float | None:

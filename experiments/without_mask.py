@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
-from twelfth_night import in_rows, twelfth_night, windows
+from twelfth_night import held_out_loss, twelfth_night, windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM
 from minillama.viz.results import record
@@ -48,28 +48,22 @@ def steps(model, data, seed):
         optimizer.step()
 
 
-@torch.no_grad()
-def validation_loss(model, data) -> float:
-    x = in_rows(data, T)
-    return round(model(x, labels=x)[1].item(), 3)
-
-
 def train(masked: bool, seed: int, train_data, held_out) -> dict:
     torch.manual_seed(seed)
     model = MiniLLaMAForCausalLM(CONFIG)
     if masked:
         losses = list(steps(model, train_data, seed))
-        as_trained = validation_loss(model, held_out)
+        as_trained = round(held_out_loss(model, held_out, T), 3)
     else:
         with everything_in_view():
             losses = list(steps(model, train_data, seed))
-            as_trained = validation_loss(model, held_out)
+            as_trained = round(held_out_loss(model, held_out, T), 3)
     curve = [round(sum(losses[i : i + EVERY]) / EVERY, 3) for i in range(0, STEPS, EVERY)]
     return {
         "masked": masked,
         "seed": seed,
         "held_out_as_trained": as_trained,
-        "held_out_masked": validation_loss(model, held_out),
+        "held_out_masked": round(held_out_loss(model, held_out, T), 3),
         "curve": curve,
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
-from twelfth_night import in_rows, twelfth_night, windows
+from twelfth_night import held_out_loss, twelfth_night, windows
 
 from minillama import MiniLLaMAConfig, MiniLLaMAForCausalLM, apply_rotary_emb
 from minillama.viz.results import record
@@ -127,9 +127,7 @@ def train(name: str, rate: float, seed: int, train_data: torch.Tensor, held_out:
         optimizer.zero_grad()
         model(x, labels=x)[1].backward()
         optimizer.step()
-    with torch.no_grad():
-        x = in_rows(held_out, T)
-        return round(model(x, labels=x)[1].item(), 3)
+    return round(held_out_loss(model, held_out, T), 3)
 
 
 def by_heart(name: str) -> float:
