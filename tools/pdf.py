@@ -18,7 +18,7 @@ import browser
 import build
 import serve
 import yaml
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ("A4", "Letter")
@@ -100,7 +100,9 @@ def print_to(page, output):
         raise RuntimeError("the page numbers in the contents moved the pages that they number")
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + ".partial")  # no reader may find half a file
-    partial.write_bytes(whole)
+    named = PdfWriter(io.BytesIO(whole), incremental=True)  # Chromium writes the title and no author
+    named.add_metadata({"/Author": facts(ROOT)["author"]})
+    named.write(partial)
     os.replace(partial, output)
     return len(reader.pages)
 

@@ -228,7 +228,7 @@ def test_explorers_show_their_values_and_nothing_to_click(book):
 
 def test_it_says_what_it_is(printed):
     facts = pdf.facts(ROOT)
-    assert printed.metadata.title == facts["title"]
+    assert (printed.metadata.title, printed.metadata.author) == (facts["title"], facts["author"])
     assert printed.trailer["/Root"]["/Lang"] == facts["language"]
     assert printed.trailer["/Root"]["/MarkInfo"]["/Marked"]
 
