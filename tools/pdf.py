@@ -76,6 +76,7 @@ def assemble(page, address, paper="A4"):
     """Make of the site at `address` one document in the browser's `page`."""
     frame = shell(paper)
     page.route(f"{address}book.html", lambda route: route.fulfill(body=frame, content_type="text/html"))
+    page.emulate_media(media="print")
     page.goto(f"{address}book.html")
     page.evaluate(f"({Path(__file__).with_suffix('.js').read_text(encoding='utf-8')})", toc(ROOT))
 

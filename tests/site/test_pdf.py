@@ -33,7 +33,6 @@ def book(browser, site_url):
     """The assembled book in the browser, as wide as the paper between its margins."""
     context = browser.new_context(viewport={"width": 589, "height": 900})  # 210 mm less two times 27
     page = context.new_page()
-    page.emulate_media(media="print")
     pdf.assemble(page, site_url)
     yield page
     context.close()
