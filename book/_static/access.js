@@ -9,14 +9,22 @@
   };
   new MutationObserver(nameColors).observe(root, { attributeFilter: ["data-mode"] });
   nameColors();
-  // New colors restyle all of a chapter: the sections out of sight wait, one by one, until the answer is painted.
-  const inSight = ({ top, bottom }) => bottom > 0 && top < innerHeight;
+  // New colors restyle all of a chapter: what is out of sight waits, part by part, until the answer is painted.
+  // Above the reader only parts wait that keep their height to the pixel when they do.
+  const SAME_HEIGHT = "p, ul, h2, h3, .cell, body:not(.front-page) .bd-article > section > section";
   const letWait = () => {
-    const boxes = [...document.querySelectorAll(".bd-article > section > section:not(.waiting)")].map(
-      (section) => [section, section.getBoundingClientRect()]).filter(([, box]) => !inSight(box));
-    for (const [section, { height }] of boxes) {
-      section.style.containIntrinsicBlockSize = `${height}px`;
-      section.classList.add("waiting");
+    const boxes = [];
+    const collect = (part) => {
+      if (part.matches(".waiting")) return;
+      const box = part.getBoundingClientRect();
+      const below = box.top >= innerHeight;
+      if (below || (box.bottom <= 0 && part.matches(SAME_HEIGHT))) boxes.push([part, box]);
+      else if (part.matches("section")) [...part.children].forEach(collect);
+    };
+    document.querySelectorAll(".bd-article > section > section").forEach(collect);
+    for (const [part, { height }] of boxes) {
+      part.style.containIntrinsicBlockSize = `${height}px`;
+      part.classList.add("waiting");
     }
     const release = () => {
       const next = boxes.shift();

@@ -68,6 +68,18 @@ PAPER = """(picture) => {
   return [light(backgroundColor), legible.length, filter];
 }"""
 
+# Where everything in sight stands before and right after a change of colors, and how much waits meanwhile.
+COLORS_CHANGE = """() => {
+  const places = () => seen.map((element) => element.getBoundingClientRect().top);
+  const seen = [...document.querySelectorAll(".bd-article *")].filter((element) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight && bottom > top;
+  });
+  const before = places();
+  document.querySelector(".article-header-buttons .theme-switch-button").click();
+  return [document.querySelectorAll(".waiting").length, before, places()];
+}"""
+
 
 @pytest.fixture
 def open_page(browser, site_url):
@@ -199,6 +211,17 @@ def test_the_color_button_says_which_colors_are_chosen(open_page):
         assert button.evaluate("button => button === document.activeElement")
     assert names == ["Colors: as the system", "Colors: dark", "Colors: light"]
     page.wait_for_function("!document.querySelector('.waiting')")  # what was out of sight is back
+
+
+@pytest.mark.parametrize("far", [0.2, 0.5, 0.8, 1])
+@pytest.mark.parametrize("name", ["book/intro", "book/03_swiglu", "book/10_optimizers", "book/notation"])
+def test_new_colors_move_nothing_in_sight(open_page, name, far):
+    page = open_page(name)
+    page.add_style_tag(content="html { overflow-anchor: none; scroll-behavior: auto; }")
+    page.evaluate("(far) => scrollTo(0, far * document.documentElement.scrollHeight)", far)
+    waiting, before, after = page.evaluate(COLORS_CHANGE)
+    assert waiting > 0 and len(before) > 3
+    assert after == pytest.approx(before, abs=0.5)
 
 
 # -- axe, in what lies over the page ---------------------------------------------------------------------
