@@ -101,7 +101,7 @@ def print_to(page, output):
         raise RuntimeError("the page numbers in the contents moved the pages that they number")
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(output.name + ".partial")  # no reader may find half a file
-    named = PdfWriter(io.BytesIO(whole), incremental=True)  # Chromium writes the title and no author
+    named = PdfWriter(reader, incremental=True)  # Chromium writes the title and no author
     named.add_metadata({"/Author": facts(ROOT)["author"]})
     named.write(partial)
     os.replace(partial, output)

@@ -146,13 +146,13 @@ def open_page(browser, url, theme, width):
     network.send("Network.enable")
     sizes = []
     network.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
-    if url.endswith("/index.html"):
-        page.goto(url)
-        page.wait_for_url(f"**/{CHAPTERS[0]}.html")  # where it sends its reader
-    elif theme == "light":
-        page.goto(url)
-    else:  # with fonts that come late, as on a slow line: each width is seen in the book's face and without
+    sends_on = url.endswith("/index.html")
+    if theme == "dark" and not sends_on:  # a slow line: each width is seen with the book's face and without
         view.late = open_with_late_fonts(page, url)
+    else:
+        page.goto(url)
+    if sends_on:
+        page.wait_for_url(f"**/{CHAPTERS[0]}.html")
     page.evaluate("document.fonts.ready")
     page.wait_for_load_state("networkidle")
     view.bytes = sum(sizes)
